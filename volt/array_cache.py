@@ -23,14 +23,13 @@ from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from threading import get_ident
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Array
 from volt.own_files import find_shared, is_own
 
-Arrays = list[NDArray[Any]]
+Arrays = list[Array]
 MOST_FILES = 64
 _DIGEST_SIZE = 16  # bytes, of checksums and names
 _BLOCK_SIZE = 1 << 18  # bytes that are read at once for the checksum

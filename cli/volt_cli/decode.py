@@ -33,7 +33,7 @@ from volt_cli.io import (
 from volt_cli.options import ModelAndTable, Output, Separator, check_separator, flag, option
 
 if TYPE_CHECKING:
-    from volt.encode.arrays import Ints, Longs
+    from volt.array_types import Ints, Longs
     from volt.encode.decoder import Decoder
     from volt.encode.table_outputs import TableWriter
     from volt.files.blocks import Block

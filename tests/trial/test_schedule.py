@@ -17,12 +17,12 @@ def test_sizes_are_within_limits_and_near_each_other(size, low, high):
 
     The first to train is the size, or the nearest limit."""
     sizes = Sizes.around(size, low=low, high=high)
-    assert sizes.values[sizes.first] == min(max(size, low), high)
+    assert sizes.start == min(max(size, low), high)
     assert low <= sizes.values[0]
     assert sizes.values[-1] <= high
     for before, after in zip(sizes.values, sizes.values[1:], strict=False):
         assert before < after <= math.sqrt(2) * before + 1.5
-    assert sizes.values[0] in (low, round(sizes.values[sizes.first] / 2**WIDEST))
+    assert sizes.values[0] in (low, round(sizes.start / 2**WIDEST))
 
 
 def run_all(axes, loss, jobs=1):
@@ -97,8 +97,8 @@ def test_round_sizes_are_factors_of_two_apart(size, low, high):
     for before, after in zip(sizes.values, sizes.values[1:], strict=False):
         assert before < after
         assert after <= 2 * before or before == low < 125
-    distances = [abs(math.log(size / value)) for value in sizes.values]
-    assert distances[sizes.first] == min(distances)
+    distances = {value: abs(math.log(size / value)) for value in sizes.values}
+    assert distances[sizes.start] == min(distances.values())
 
 
 def test_a_trial_begins_with_a_size_its_half_and_its_double():

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
-Longs = NDArray[np.int64]
 MOST = 1 << 53  # maximum number of tokens in a batch
 WIDEST = 1 << 16  # maximum multiple that rows are padded to
 

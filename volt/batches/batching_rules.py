@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from volt import arguments
-from volt.batches.argument_checks import MOST, Longs, check_option
+from volt.array_types import Longs
+from volt.batches.argument_checks import MOST, check_option
 from volt.batches.collation import Arrays, collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from volt.batches.argument_checks import Longs
+from volt.array_types import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens, WindowContext, WindowPlan
 from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.batches.steps_state import Size, Stretch

@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from volt import arguments
-from volt.batches.argument_checks import WIDEST, Longs, check_option
+from volt.array_types import Array, Flags, Ints, Longs
+from volt.batches.argument_checks import WIDEST, check_option
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ArgumentError, ConfigError, StreamError, missing, quoted
@@ -85,7 +86,7 @@ class Layout:
         return {**asdict(self), "pad": pad, "eos": eos}
 
 
-Ids = NDArray[Any]  # int64 or int32
+Ids = Array  # int64 or int32
 Rows = Iterable[int] | Longs
 PerField = int | Mapping[str, int]  # one number for all fields, or field name → number
 
@@ -103,9 +104,9 @@ class _Side(NamedTuple):
 
     tokens: Ids
     before: Ids
-    mask: NDArray[np.bool_]
+    mask: Flags
     positions: Longs
-    starts: NDArray[np.int32]
+    starts: Ints
 
 
 def collate(

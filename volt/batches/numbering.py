@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Ints
 from volt.errors import ConfigError, VocabularyError, quoted
 from volt.stream.reading.open_source import fingerprint
 from volt.stream.transforms.column import Column
@@ -88,7 +88,7 @@ class Numbering:
         return Column.of_ids(ids[indices[: offsets[-1]]], offsets)
 
     @cached_property
-    def _table(self) -> tuple[Types, NDArray[np.int32]]:
+    def _table(self) -> tuple[Types, Ints]:
         """A hash table from pieces to indices, and the id of each index; the last is for other
         pieces."""
         from volt.kernels.word_types import Types, find_words

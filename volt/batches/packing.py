@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_lengths, check_seeds, refuse_long
+from volt.array_types import Longs
+from volt.batches.argument_checks import check_lengths, check_seeds, refuse_long
 from volt.batches.samples import Parts, Samples
 from volt.batches.token_batching import Groups, order_of, stable_order
 from volt.encode.batch_encoder import Encoded

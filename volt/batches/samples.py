@@ -15,10 +15,10 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_option
+from volt.array_types import Flags, Longs
+from volt.batches.argument_checks import check_option
 from volt.batches.numbering import Numbering, numbering_of
 from volt.display import counted
 from volt.encode.batch_encoder import Encoded
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
     starts: Longs
     before: Longs
-    is_last: NDArray[np.bool_]
+    is_last: Flags
 
     @classmethod
     def whole(cls, n: int) -> Self:

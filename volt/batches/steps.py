@@ -24,7 +24,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.array_types import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.batching_windows import Window, Windows
 from volt.batches.collation import Arrays, Layout

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.array_types import Longs
 from volt.batches.batching_rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
 from volt.stream.running import state_validation as schema

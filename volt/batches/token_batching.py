@@ -31,14 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import (
-    MOST,
-    WIDEST,
-    Longs,
-    check_lengths,
-    check_seeds,
-    refuse_long,
-)
+from volt.array_types import Longs
+from volt.batches.argument_checks import MOST, WIDEST, check_lengths, check_seeds, refuse_long
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.epoch_order import permutation

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Floats, Longs
 from volt.choose.extend import words_for
 from volt.count.word_counts import as_counts
 from volt.display import counted
@@ -36,7 +37,7 @@ from volt.errors import CandidateError, ConfigError, CorpusError, VocabularyErro
 from volt.files.threads import available_cores, in_order
 from volt.kernels.arrays import Words
 from volt.learn.bpe import choose_marker, learn_bpe, split_into_atoms
-from volt.learn.candidates import Candidates, Floats, Longs
+from volt.learn.candidates import Candidates
 from volt.text.atoms import SPACE, SUFFIX, Marker, atom_text
 from volt.text.byte_alphabet import ALPHABET
 from volt.vocabulary import Vocabulary

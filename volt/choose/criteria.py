@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Floats, Longs
 from volt.errors import ConfigError, CriterionError
-from volt.learn.candidates import Floats, Longs
 
 Length = Literal["type", "occurrence"]
 Numbers = NDArray[np.integer[Any]] | NDArray[np.floating[Any]]

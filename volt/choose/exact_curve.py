@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Array, Floats, Longs
 from volt.choose.criteria import Length, muv
 from volt.display import counted
-from volt.learn.candidates import Candidates, Floats, Longs
+from volt.learn.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +79,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
     return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))
 
 
-def sum_at_every_size(
-    candidates: Candidates, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]
-) -> Floats:
+def sum_at_every_size(candidates: Candidates, term: Callable[[Longs, Array], Array]) -> Floats:
     """Return Σ_j term(n_j, j) over the tokens j of each size, (n_sizes,).
 
     term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0

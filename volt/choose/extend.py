@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Bytes, Flags, Ints, Longs
 from volt.count.word_counts import WordCounts, as_counts
 from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, count_symbols
 from volt.errors import CorpusError, VocabularyError
 from volt.learn.bpe import (
-    Flags,
     Replacements,
     build_trajectory,
     check_limits,
@@ -31,7 +30,7 @@ from volt.learn.bpe import (
     remove_symbols,
     trace_merges,
 )
-from volt.learn.candidates import Candidates, Extended, Ints, Longs
+from volt.learn.candidates import Candidates, Extended
 from volt.text.atoms import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
 
@@ -76,7 +75,7 @@ def extend_bpe(
         new_atoms = not vocabulary.byte_fallback
     start = _start(merged, _find_unknown_codes(merged.atoms) if new_atoms else [])
 
-    final: Flags = np.zeros(len(start.tokens), np.uint8)
+    final: Bytes = np.zeros(len(start.tokens), np.uint8)
     if vocabulary.marker == "suffix":
         ends = {token for token in start.tokens[: start.n_first] if token.endswith(SUFFIX)}
         ends.update(left + right for left, right in vocabulary.merges if right in ends)
@@ -125,7 +124,7 @@ class _Start:
 
     tokens: list[str]
     n_first: int
-    retained: NDArray[np.bool_]
+    retained: Flags
     words: Words
     atom_counts: Longs
 

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.choose.criteria import knee, muv
 from volt.choose.exact_curve import EntropyCurve, merges_at_every_size, sum_at_every_size
 from volt.choose.scaling_law import LanguageModel
@@ -35,7 +36,7 @@ from volt.choose.training_law import Training
 from volt.count.corpus_statistics import text_characters
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.learn.candidates import Candidates, Longs
+from volt.learn.candidates import Candidates
 
 DEFAULT = TRAINED = "trained"
 SCALING = "scaling"

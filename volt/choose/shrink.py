@@ -31,9 +31,9 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.choose.extend import words_for
 from volt.display import counted
 from volt.encode.merge_tables import MergedWords, check_same_words, count_symbols
@@ -310,7 +310,7 @@ class Shrunk:
     """
 
     vocabulary: Vocabulary
-    new_ids: NDArray[np.int64]
+    new_ids: Longs
     n_pieces_before: int
     n_pieces: int
     n_unknown: int = 0

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
+from volt.array_types import Ints, Longs
 from volt.count.corpus import checked_sources
 from volt.count.counting import Progress
 from volt.count.texts import text_arrays
@@ -67,7 +68,7 @@ from volt.learn.bpe import (
     check_limits,
     learn_merges,
 )
-from volt.learn.candidates import Candidates, Ints, Longs, Superwords, Trajectory
+from volt.learn.candidates import Candidates, Superwords, Trajectory
 from volt.text.atoms import SPACE, token_lengths
 from volt.text.byte_alphabet import ALPHABET
 from volt.text.pretokenizer import Level, PreTokenizer

@@ -29,15 +29,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from volt import arguments
+from volt.array_types import Flags, Floats
 from volt.display import counted
 from volt.errors import TransportError, missing
 
-Floats: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
 Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 
 # Costs are ≥ 0, so K ≤ 1, and a term lost to underflow is below 1e-307: larger sums are exact.
@@ -75,8 +73,8 @@ class TransportProblem:
     epsilon: float = 1.0
     row_tau: float = 1.0
     column_tau: float = 0.5
-    active_rows: Mask = field(init=False, repr=False)
-    active_columns: Mask = field(init=False, repr=False)
+    active_rows: Flags = field(init=False, repr=False)
+    active_columns: Flags = field(init=False, repr=False)
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.cost.shape
@@ -159,7 +157,7 @@ def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
     return checked
 
 
-def _check_partners(name: str, mass: Floats, active: Mask, tau: float) -> None:
+def _check_partners(name: str, mass: Floats, active: Flags, tau: float) -> None:
     """Raise TransportError if a row or column with a hard marginal has mass that cannot move."""
     is_stranded = (mass > 0) & ~active
     require(
@@ -446,7 +444,7 @@ def _plan(
     )
 
 
-def scatter(values: Floats, active: Mask, *, other: float) -> Floats:
+def scatter(values: Floats, active: Flags, *, other: float) -> Floats:
     """Return an array with the values at the active places, and `other` elsewhere."""
     full = np.full(active.size, other)
     full[active] = values

@@ -18,9 +18,9 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.learn.candidates import Candidates, Longs
+from volt.array_types import Flags, Longs
+from volt.learn.candidates import Candidates
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -31,7 +31,7 @@ def vocabulary_at(
     candidates: Candidates,
     size: int,
     *,
-    kept: NDArray[np.bool_] | None = None,
+    kept: Flags | None = None,
     special: SpecialTokens = _DEFAULT_SPECIAL,
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
@@ -97,7 +97,7 @@ def vocabulary_of(
     )
 
 
-def recount_split_tokens(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
+def recount_split_tokens(candidates: Candidates, kept: Flags) -> Longs:
     """Return the count of each of the first candidates after those not kept were split.
 
     kept: (size,) bool; a candidate that is not kept passes its count on to its two parts, and is

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from volt.comparison.measures import Cuts, Flags, flatten_cuts
+from volt.array_types import Flags, Longs
+from volt.comparison.measures import Cuts, flatten_cuts
 from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_with_format
-from volt.learn.candidates import Longs
 from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.vocabulary import Vocabulary

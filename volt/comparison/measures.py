@@ -20,14 +20,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Flags, Longs
 from volt.choose import criteria
 from volt.choose.criteria import Length
 from volt.choose.scaling_law import LanguageModel
-from volt.learn.candidates import Longs
-
-Flags = NDArray[np.bool_]
 
 MOST_UNKNOWN = 0.01  # share of unknown pieces; with more, a system is not ranked
 

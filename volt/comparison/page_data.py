@@ -13,10 +13,11 @@ from itertools import chain
 import numpy as np
 import polars as pl
 
+from volt.array_types import Longs
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import recount_split_tokens, vocabulary_of
 from volt.encode.encoder import Encoder
-from volt.learn.candidates import Candidates, Longs
+from volt.learn.candidates import Candidates
 from volt.text.atoms import PREFIX, SUFFIX
 
 

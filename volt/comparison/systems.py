@@ -21,18 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from volt.array_types import Flags, Longs
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.libraries import Cutter, Library, ReadFile, load_sentencepiece, load_tokenizers
 from volt.comparison.library_training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
-from volt.comparison.measures import Cuts, Flags, flatten_cuts
+from volt.comparison.measures import Cuts, flatten_cuts
 from volt.comparison.time_and_memory import Cost, measure_cost
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.files.paths import exists
 from volt.files.temporary import scratch_folder
-from volt.learn.candidates import Candidates, Longs
+from volt.learn.candidates import Candidates
 from volt.text.atoms import token_lengths
 from volt.text.byte_alphabet import BYTE_TOKENS
 from volt.text.normalizer import Normalizer

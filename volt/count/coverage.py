@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import ConfigError, CorpusError
 from volt.text.atoms import SPACE, atom_codes
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
@@ -39,7 +39,7 @@ class Coverage:
     n_characters: int
 
     @property
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Longs:
         """(n,) int64: the code points of the characters that are left out."""
         return np.fromiter(map(ord, self.left_out), np.int64, len(self.left_out))
 

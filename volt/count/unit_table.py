@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from volt.array_types import Bytes, Longs
 from volt.files.blocks import Block, split_at_lines
 from volt.files.loop_memory import PaddedMemory, aligned_zeros, extended
 from volt.files.threads import available_cores, in_order
@@ -43,7 +43,6 @@ from volt.text.white_space import SPLIT_SPACE, build_bit_mask, select_ascii
 if TYPE_CHECKING:
     from volt.kernels.unit_scan import Rule
 
-Longs = NDArray[np.int64]
 
 MAX_UNITS = 1 << 20  # distinct units at which a table is full
 MAX_WORDS = 4 * MAX_UNITS  # distinct words at which the table of words is full
@@ -137,10 +136,10 @@ class CountedStrings(NamedTuple):
     is_first: (n,) uint8, 1 for each unit that starts its line, if such units are marked
     """
 
-    data: NDArray[np.uint8]
+    data: Bytes
     starts: Longs
     ends: Longs
-    is_first: NDArray[np.uint8]
+    is_first: Bytes
     counts: Longs
 
     @property

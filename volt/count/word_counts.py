@@ -26,8 +26,7 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from volt.array_types import Longs
 
 
 MAX_TOTAL = 2**63 - 1
@@ -199,7 +198,7 @@ class WordCounts:
         return self.table["word"].to_list()
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Longs:
         """(n_words,) int64: the count of each word, in the order of `words`."""
         return self.table["count"].to_numpy()
 

@@ -1,4 +1,4 @@
-"""Types of numpy arrays, and helpers for *rows*: parts of one flat array, such as words or lines.
+"""Handle *rows*: parts of one flat array, such as words or lines.
 
 flat array [5 6 7 8 9] with ends [2 2 5]   rows [5 6], [], [7 8 9], of sizes [2 0 3]
 """
@@ -6,17 +6,10 @@ flat array [5 6 7 8 9] with ends [2 2 5]   rows [5 6], [], [7 8 9], of sizes [2 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[Any]
-Bytes: TypeAlias = NDArray[np.uint8]
-Flags: TypeAlias = NDArray[np.bool_]
-Ints: TypeAlias = NDArray[np.int32]
-Longs: TypeAlias = NDArray[np.int64]
-Doubles: TypeAlias = NDArray[np.float64]
+from volt.array_types import Array, Longs
 
 
 @dataclass(frozen=True, slots=True)

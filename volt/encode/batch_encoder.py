@@ -15,23 +15,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Array, Bytes, Ints, Longs
 from volt.display import counted
-from volt.encode.arrays import Array, Bytes, EncodedPart, Ints, Longs, group_ends
+from volt.encode.arrays import EncodedPart, group_ends
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import decode_lines, split_lines, word_lines
+from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.score_tables import ScoreTables
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.units import UnitRule, are_whole, follows_lines, normalizes_lines, sums_lines
-from volt.encode.word_tables import WordTables, join_words
+from volt.encode.word_tables import WordTables, join_words, join_words_of_lines
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
 from volt.text.atoms import SPACE
@@ -211,10 +211,7 @@ class BatchEncoder:
         """Return the values of a chunk's lines; for dropout, values are atoms."""
         vocabulary = self._tables.vocabulary
         if self._sums_lines and not self._follows_lines:
-            texts = decode_lines(
-                bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-            )
-            return self._encode_texts(texts)
+            return self._encode_texts(chunk.decode())
         raw = chunk
         if self._normalizes_lines:
             chunk = _normalize(vocabulary, chunk)
@@ -223,13 +220,7 @@ class BatchEncoder:
         if users:
             numbers = np.union1d(_lines_with(users, raw), _lines_with(users, chunk))
         if self._units_are_words:  # replace the text by its words
-            words = word_lines(
-                vocabulary,
-                bytes(chunk.text),
-                separator=chunk.separator,
-                strips_return=chunk.strips_return,
-                is_normal=self._normalizes_lines,
-            )
+            words = word_lines(vocabulary, chunk, is_normal=self._normalizes_lines)
             chunk = Chunk(words, NO_BYTE_OF_TEXT)
         elif self._follows_lines:
             chunk = _write_spaces(chunk, numbers)
@@ -241,22 +232,19 @@ class BatchEncoder:
             lines = self._render(lines)
         if not len(numbers):
             return lines
-        texts = decode_lines(
-            bytes(raw.text), separator=raw.separator, strips_return=raw.strips_return
-        )
+        texts = raw.decode()
         return lines.with_lines(numbers, self._encode_texts([texts[n] for n in numbers.tolist()]))
 
     def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
         """Return the values of lines that Python splits. It normalises each text between user tokens
         alone."""
         words_of_lines = split_lines(self._tables.vocabulary, texts)
-        words = join_words(list(chain.from_iterable(words_of_lines)))
-        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         if self._sums_lines:
             assert isinstance(self._tables, ScoreTables)
-            symbols, ends = self._tables.segment_lines(*words, n_words)
+            symbols, ends = self._tables.segment_lines(text, lengths, n_words)
         else:
-            symbols, ends = self._tables.segment(*words)
+            symbols, ends = self._tables.segment(text, lengths)
         line_ends = group_ends(ends, n_words)
         if self.rendering.marks_words:
             symbols *= 2
@@ -314,9 +302,7 @@ class BatchEncoder:
             is_marked = vocabulary.pretokenizer.dummy_prefix
             symbols, ends = tables.draw_bytes(data, starts, ends, is_marked, sampling, numbers)
         else:
-            lines = decode_lines(
-                bytes(normal.text), separator=normal.separator, strips_return=normal.strips_return
-            )
+            lines = normal.decode()
             words_of_lines = split_lines(vocabulary, lines, is_normal=is_normal)
             texts = join_words(list(map("".join, words_of_lines)))
             symbols, ends = tables.draw(*texts, sampling, _line_numbers(chunk, len(lines)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from volt import arguments
 from volt.arguments import MAX_LINE
-from volt.encode.arrays import Longs
+from volt.array_types import Longs
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, Wait
 from volt.files.paths import is_file
@@ -62,6 +62,15 @@ class Chunk:
     numbers: Longs | None = None
     ends_file: bool = False
     is_cut: bool = False
+
+    def decode(self) -> list[str]:
+        """Return the lines as strings. Raises UnicodeDecodeError if they are not UTF-8."""
+        text = bytes(self.text)
+        line_end = bytes([self.separator])
+        lines = text.removesuffix(line_end).split(line_end) if text else []
+        if self.strips_return:
+            lines = [line.removesuffix(b"\r") for line in lines]
+        return [line.decode() for line in lines]
 
     @property
     def next_line(self) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volt.encode.arrays import Bytes, Ints, Longs
+from volt.array_types import Bytes, Ints, Longs
 from volt.encode.inputs import out_of_range_error
 from volt.encode.special_in_text import check_special_tokens
 from volt.errors import CorpusError, VocabularyError

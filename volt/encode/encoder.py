@@ -24,8 +24,9 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE
+from volt.array_types import Ints, Longs
 from volt.encode import inputs
-from volt.encode.arrays import EncodedPart, Ints, Longs
+from volt.encode.arrays import EncodedPart
 from volt.encode.batch_encoder import BatchEncoder, Encoded
 from volt.encode.chunks import (
     CHUNK_SIZE,

@@ -24,8 +24,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Flags, Ints, Longs
 from volt.display import counted
-from volt.encode.arrays import Flags, Ints, Longs, ends_to_sizes, row_indices
+from volt.encode.arrays import ends_to_sizes, row_indices
 from volt.errors import ConfigError
 from volt.text.special_tokens import Role
 from volt.vocabulary import Vocabulary

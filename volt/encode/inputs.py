@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import Ints, Longs
+from volt.array_types import Ints, Longs
 from volt.encode.batch_encoder import Encoded
 from volt.encode.chunks import Chunk, count_lines, is_arrow
 from volt.errors import ArgumentError, ConfigError, VocabularyError

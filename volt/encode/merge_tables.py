@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Flags, Ints, Longs, ends_to_sizes
+from volt.array_types import Flags, Ints, Longs
+from volt.encode.arrays import ends_to_sizes
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.word_tables import (
     NEVER_SPLIT,

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from volt import arguments
-from volt.encode.arrays import Bytes, Flags, Ints, Longs, ends_to_sizes, row_indices
+from volt.array_types import Bytes, Flags, Ints, Longs
+from volt.encode.arrays import ends_to_sizes, row_indices
 from volt.encode.batch_encoder import BatchEncoder, Encoded
 from volt.encode.chunks import chunks_of, join_lines, split_for_threads
 from volt.encode.pretokens import find_own_characters, normalize_hidden
@@ -505,7 +506,6 @@ def _trace_change(row: list[Any], change: Change, lines: Sequence[str]) -> list[
             size = len(content) + 1
         case _:
             return _trace_parts(change, lines)
-
     import polars as pl
 
     series = pl.Series("text", lines, dtype=pl.String)

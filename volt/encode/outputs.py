@@ -30,9 +30,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX, open_memmap
-from numpy.typing import NDArray
 
-from volt.encode.arrays import Ints, Longs
+from volt.array_types import Array, Ints, Longs
 from volt.errors import CorpusError, OutputError, shown_path, unreadable
 from volt.files.atomic import append, write_atomic
 from volt.files.indexed_dataset import BIN, IDX, open_ids, prefix_of
@@ -139,7 +138,7 @@ def open_arrays(path: str, form: str) -> Arrays:
     return ids, offsets
 
 
-def _map_array(path: str, dtype: type) -> NDArray[Any]:
+def _map_array(path: str, dtype: type) -> Array:
     try:
         array = open_memmap(path, mode="r")
     except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from volt.encode.chunks import Chunk
 from volt.fork_guard import about_to_use_polars
 from volt.text.normalizer import check_text
 from volt.text.special_tokens import HIDDEN, Placeholders, stand_ins
@@ -56,47 +57,28 @@ def _extract_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[st
     return frame.select(words).to_series().to_list()
 
 
-def word_lines(
-    vocabulary: Vocabulary,
-    text: bytes,
-    *,
-    separator: int,
-    strips_return: bool = False,
-    is_normal: bool = False,
-) -> memoryview:
-    r"""Return the words of UTF-8 lines, separated by spaces, with 0xFF after each line.
+def word_lines(vocabulary: Vocabulary, chunk: Chunk, *, is_normal: bool = False) -> memoryview:
+    r"""Return the words of a chunk's lines, separated by spaces, with 0xFF after each line.
 
-    separator: the byte after each line;  strips_return: whether lines end at "\r\n" too
     is_normal: see `split_lines`
     Raises UnicodeDecodeError if the text is not UTF-8.
 
-    >>> bytes(word_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
+    >>> bytes(word_lines(Vocabulary(merges=(), tokens=("a",)), Chunk(b"a  b\n\nc")))
     b'a b\xff\xffc\xff'
     """
-    line_end = bytes([separator])
     cutter = _find_cutter(vocabulary)
     if cutter is not None and (is_normal or _is_plain(vocabulary)):
-        text.replace(line_end, b"\n").decode()
-        return cutter.cut_lines(text, separator=separator, strips_return=strips_return).data
+        text = bytes(chunk.text)
+        text.replace(bytes([chunk.separator]), b"\n").decode()
+        separator = chunk.separator
+        return cutter.cut_lines(text, separator=separator, strips_return=chunk.strips_return).data
 
-    lines = decode_lines(text, separator=separator, strips_return=strips_return)
+    lines = chunk.decode()
     if is_normal:
         words = list(map(" ".join, _extract_words(vocabulary, lines)))
     else:
         words = _join_words(vocabulary, lines)
     return memoryview(b"".join(line.encode() + b"\xff" for line in words))
-
-
-def decode_lines(text: bytes, *, separator: int, strips_return: bool = False) -> list[str]:
-    r"""Return the lines of UTF-8 text. Raises UnicodeDecodeError if it is not UTF-8.
-
-    separator: the byte after each line;  strips_return: whether lines end at "\r\n" too
-    """
-    line_end = bytes([separator])
-    lines = text.removesuffix(line_end).split(line_end) if text else []
-    if strips_return:
-        lines = [line.removesuffix(b"\r") for line in lines]
-    return [line.decode() for line in lines]
 
 
 def splits_as_python(vocabulary: Vocabulary) -> bool:

@@ -24,7 +24,8 @@ import numpy as np
 
 from volt import arguments
 from volt.array_cache import Arrays
-from volt.encode.arrays import Array, Ints, Longs, row_indices
+from volt.array_types import Array, Ints, Longs
+from volt.encode.arrays import row_indices
 from volt.encode.word_tables import WordTables
 from volt.errors import ConfigError, quoted
 from volt.kernels.spans import ENDS_WORD

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import Bytes, Ints, Longs, ends_to_sizes
+from volt.array_types import Bytes, Floats, Ints, Longs
+from volt.encode.arrays import ends_to_sizes
 from volt.encode.merge_tables import MergeTables
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.encode.word_tables import (
@@ -26,6 +25,7 @@ from volt.encode.word_tables import (
     WordTables,
     codes_of_atoms,
     join_words,
+    join_words_of_lines,
     number_atoms,
 )
 from volt.errors import VocabularyError
@@ -97,12 +97,11 @@ class ScoreTables(WordTables):
             lines = join_words(list(map("".join, words_of_lines)))
             numbers = np.arange(first, first + len(words_of_lines))
             return list(map(list, self.spell_words(*self.draw(*lines, sampling, numbers))))
-        words = join_words(list(chain.from_iterable(words_of_lines)))
-        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
         if self.vocabulary.score_sums == "lines":
-            symbols, ends = self.segment_lines(*words, n_words)
+            symbols, ends = self.segment_lines(text, lengths, n_words)
         else:
-            symbols, ends = self.segment(*words)
+            symbols, ends = self.segment(text, lengths)
         line_ends = np.append(0, ends)[np.cumsum(n_words)]
         return list(map(list, self.spell_words(symbols, line_ends)))
 
@@ -174,7 +173,7 @@ class ScoreTables(WordTables):
         return self._finish_paths(out[:n_out], out_ends)
 
     @cached_property
-    def _weights_of(self) -> Callable[[float], NDArray[np.float64]]:
+    def _weights_of(self) -> Callable[[float], Floats]:
         """Return a function that returns the weights for an alpha."""
         from volt.kernels.lattice import weights_of
 

@@ -28,15 +28,16 @@ from itertools import chain
 import numpy as np
 
 from volt.array_cache import Arrays
-from volt.encode.arrays import EncodedPart, Ints, Longs, group_ends
+from volt.array_types import Ints, Longs
+from volt.encode.arrays import EncodedPart, group_ends
 from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import decode_lines, split_lines, word_lines
+from volt.encode.pretokens import split_lines, word_lines
 from volt.encode.rendering import Rendering
 from volt.encode.unit_cache import UnitCache
 from volt.encode.units import UnitRule
-from volt.encode.word_tables import NEVER_SPLIT, WordTables, join_words
+from volt.encode.word_tables import NEVER_SPLIT, WordTables, join_words_of_lines
 from volt.files.loop_memory import aligned_zeros
 from volt.kernels.superwords import (
     ENDS_STRETCH,
@@ -258,9 +259,8 @@ class SuperwordEncoder(BatchEncoder):
     def _encode_texts(self, texts: Sequence[str]) -> EncodedPart:
         """Return the values of units of lines that Python splits."""
         words_of_lines = split_lines(self._tables.vocabulary, texts)
-        words = join_words(list(chain.from_iterable(words_of_lines)))
-        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
-        values, ends = self._encode_words(*words)
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
+        values, ends = self._encode_words(text, lengths)
         return EncodedPart(values, group_ends(ends, n_words))
 
     def _encode_lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
@@ -340,26 +340,17 @@ class SuperwordEncoder(BatchEncoder):
     def _segment(self, chunk: Chunk) -> EncodedPart:
         """Encode the stretches of a chunk's lines one by one. Return their values."""
         tables = self._superwords.tables
-        texts = decode_lines(
-            bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-        )
-        words_of_lines = split_lines(tables.vocabulary, texts)
-        symbols, ends = tables.segment(*join_words(list(chain.from_iterable(words_of_lines))))
+        words_of_lines = split_lines(tables.vocabulary, chunk.decode())
+        text, lengths, n_words = join_words_of_lines(words_of_lines)
+        symbols, ends = tables.segment(text, lengths)
         values = symbols << SYMBOL_SHIFT
         values[ends - 1] |= ENDS_STRETCH
-        n_words = np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
         return EncodedPart(values, group_ends(ends, n_words))
 
 
 def _find_ends(vocabulary: Vocabulary, chunk: Chunk) -> Longs:
     """Return where the words of a chunk's lines end, in bytes of words."""
-    data = word_lines(
-        vocabulary,
-        bytes(chunk.text),
-        separator=chunk.separator,
-        strips_return=chunk.strips_return,
-    )
-    words = np.frombuffer(data, np.uint8)
+    words = np.frombuffer(word_lines(vocabulary, chunk), np.uint8)
     is_end = (words == LINE_END) | (words == ord(" "))
     ends = np.unique(np.cumsum(~is_end)[is_end])
     return ends[ends > 0]

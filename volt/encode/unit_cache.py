@@ -22,16 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volt.encode.arrays import (
-    Array,
-    Bytes,
-    EncodedPart,
-    Ints,
-    Longs,
-    ends_to_sizes,
-    group_ends,
-    row_indices,
-)
+from volt.array_types import Array, Bytes, Ints, Longs
+from volt.encode.arrays import EncodedPart, ends_to_sizes, group_ends, row_indices
 from volt.encode.chunks import NO_BYTE_OF_TEXT
 from volt.encode.unit_encoder import CharacterClasses
 from volt.encode.units import UnitRule, unit_words

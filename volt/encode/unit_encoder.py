@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from volt.encode.arrays import Bytes, Longs
+from volt.array_types import Bytes, Longs
 from volt.encode.rendering import Rendering
 from volt.encode.units import UnitRule, follows_lines, normalizes_lines, split_points_of
 from volt.encode.word_tables import WordTables

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volt.encode.arrays import Bytes, Longs, ends_to_sizes
+from volt.array_types import Bytes, Longs
+from volt.encode.arrays import ends_to_sizes
 from volt.encode.pretokens import (
     are_short,
     find_own_characters,

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.arrays import Bytes, Flags, Ints, Longs
+from volt.array_types import Bytes, Flags, Ints, Longs
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.text.atoms import SUFFIX, atom_code, atom_text
 from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_characters
@@ -181,6 +181,12 @@ def fuses_unknown(vocabulary: Vocabulary) -> bool:
 def join_words(words: Sequence[str]) -> tuple[str, Longs]:
     """Return words, concatenated, and the characters of each."""
     return "".join(words), np.fromiter(map(len, words), np.int64, len(words))
+
+
+def join_words_of_lines(words_of_lines: Sequence[Sequence[str]]) -> tuple[str, Longs, Longs]:
+    """Return words, concatenated, the characters of each, and the number of words of each line."""
+    text, lengths = join_words(list(chain.from_iterable(words_of_lines)))
+    return text, lengths, np.fromiter(map(len, words_of_lines), np.int64, len(words_of_lines))
 
 
 def number_atoms(codes: Longs) -> Ints:

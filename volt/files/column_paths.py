@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Flags, Longs
 from volt.errors import ConfigError, CorpusError, quoted, shown, shown_path
 from volt.files.blocks import Block
 from volt.files.tables import Kind
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 LIST = "[]"  # the step from a list to its elements
 _MOST_NAMED = 20  # maximum columns in an error
 Steps = tuple[str, ...]
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class ColumnValues:
 
     array: pyarrow.Array
     rows: Longs
-    null_rows: NDArray[np.bool_]
+    null_rows: Flags
 
 
 def steps_of(column: str, names: Sequence[str]) -> Steps:
@@ -122,7 +121,7 @@ def values_of(rows: Rows, column: str, *, takes_ids: bool = False) -> ColumnValu
     return ColumnValues(array, indices, null_rows)
 
 
-def _follow(table: pyarrow.Table, column: str) -> tuple[Any, Longs, NDArray[np.bool_]]:
+def _follow(table: pyarrow.Table, column: str) -> tuple[Any, Longs, Flags]:
     """Return the values at a path as they are stored, each value's row, and the rows with a null
     list."""
     import pyarrow as pa
@@ -173,7 +172,7 @@ def _convert(values: pyarrow.ChunkedArray, kind: pyarrow.DataType) -> pyarrow.Ar
     return array
 
 
-def _nulls(values: Any) -> NDArray[np.bool_]:
+def _nulls(values: Any) -> Flags:
     return np.asarray(values.is_null().to_numpy(zero_copy_only=False))
 
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Array, Flags, Ints, Longs
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
 from volt.files.atomic import retire, write_atomic
@@ -44,8 +44,7 @@ _SPAN = 1 << 18  # sentences that are checked or written together
 _MAX_U16_IDS = 65_500  # more ids get i32, so that u16 has room for added tokens, as in fairseq
 _COPY_AGAIN = "copy both files again, or binarize the text again"
 
-Ids = NDArray[Any]
-Longs = NDArray[np.int64]
+Ids = Array
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -90,7 +89,7 @@ class IndexedIds:
 
     prefix: str
     dtype: str
-    sizes: NDArray[np.int32]
+    sizes: Ints
     pointers: Longs
     data: Ids
     documents: Longs | None = None
@@ -290,10 +289,10 @@ class IdsWriter:
 
     def add(
         self,
-        ids: NDArray[Any],
-        sizes: NDArray[Any],
+        ids: Array,
+        sizes: Array,
         *,
-        starts_document: NDArray[np.bool_] | None = None,
+        starts_document: Flags | None = None,
     ) -> None:
         """Write sentences. Raises ConfigError if a sentence has 2³¹ ids or more.
 

@@ -8,11 +8,11 @@ value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_types import Array, Bytes
 from volt.files.ranges import FileSpan
 
 _CACHE_LINE = 64  # bytes
@@ -28,7 +28,7 @@ def aligned_zeros(n: int) -> NDArray[np.uint64]:
     return memory[n_skipped : n_skipped + n]
 
 
-def extended(array: NDArray[Any], length: int) -> NDArray[Any]:
+def extended(array: Array, length: int) -> Array:
     """Return a copy of an array, followed by zeros up to this length."""
     result = np.zeros(length, array.dtype)  # pages that nothing is written to take no memory
     result[: len(array)] = array
@@ -44,7 +44,7 @@ class PaddedText:
     separator: the byte after each line
     """
 
-    data: NDArray[np.uint8]
+    data: Bytes
     size: int
     separator: int
 

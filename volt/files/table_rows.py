@@ -20,14 +20,13 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Flags, Longs
 from volt.errors import ConfigError, CorpusError, quoted, shown_path
 from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks
 from volt.files.column_paths import (
     ColumnValues,
-    Longs,
     Rows,
     is_list,
     list_names,
@@ -89,7 +88,7 @@ class TextRows(Rows):
     texts: pyarrow.Array
     rows: Longs
     n_bad: int
-    is_present: NDArray[np.bool_] | None
+    is_present: Flags | None
     are_ids: bool
 
     @property

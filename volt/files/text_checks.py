@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Bytes
 from volt.errors import CorpusError, shown_path
 from volt.fork_guard import about_to_use_polars
 
@@ -142,7 +142,7 @@ def is_utf8(data: bytes) -> bool:
         return False
 
 
-def is_utf8_array(data: NDArray[np.uint8]) -> bool:
+def is_utf8_array(data: Bytes) -> bool:
     """Check whether bytes are UTF-8 without Python's lock and without Polars, which must not run
     before a fork."""
     if len(data) <= _FEW:  # so that a stream's first line does not wait for the import of Arrow

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from volt.errors import ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from volt.array_types import Longs
 
 MOST_WORKERS = 256  # threads or processes that one program may start
 _GRACE = 2.0  # seconds to wait for threads to finish their calls
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 
 def run_watched(
-    kernel: Callable[[NDArray[np.int64]], T], *, report: Callable[[int], object] | None = None
+    kernel: Callable[[Longs], T], *, report: Callable[[int], object] | None = None
 ) -> T:
     """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 

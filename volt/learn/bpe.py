@@ -15,14 +15,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Array, Bytes, Flags, Ints, Longs
 from volt.count.coverage import Coverage, coverage_of
 from volt.count.word_counts import as_counts
 from volt.errors import CandidateError, CorpusError
 from volt.files.threads import run_watched
-from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
+from volt.learn.candidates import Candidates, Trajectory
 from volt.text.atoms import (
     SUFFIX,
     Marker,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from volt.kernels.learn import Sources
 
 Report = Callable[[int], object]
-Flags = NDArray[np.uint8]
 
 N_SURE = 30_000  # merges that are learned if no number is given
 COMMON = 500  # occurrences of the best pair that justify further merges
@@ -115,7 +114,7 @@ def choose_marker(marker: Marker | None, counts: WordCounts) -> Marker:
 def learn_merges(
     words: Words,
     tokens: Sequence[str],
-    is_final: Flags,
+    is_final: Bytes,
     n_merges: int | None,
     min_pair_count: int,
     *,
@@ -276,15 +275,15 @@ def split_into_atoms(
     return codes, ends, word_counts
 
 
-def is_hidden(codes: Longs) -> NDArray[np.bool_]:
+def is_hidden(codes: Longs) -> Flags:
     """Check which codes belong to characters that stand for user tokens."""
     characters = codes >> 1
     return np.asarray((characters >= FIRST_HIDDEN) & (characters <= LAST_HIDDEN))
 
 
 def remove_symbols(
-    is_removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
-) -> tuple[NDArray[Any], Longs, Longs]:
+    is_removed: Flags, symbols: Array, ends: Longs, counts: Longs
+) -> tuple[Array, Longs, Longs]:
     """Remove some symbols from words, and split the words there. Return symbols, ends and counts of
     the parts.
 

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Array, Flags
+from volt.array_types import Floats as Floats
+from volt.array_types import Ints as Ints
+from volt.array_types import Longs as Longs
 from volt.display import counted, without_bars
 from volt.errors import CandidateError
 from volt.text.atoms import Marker
@@ -29,10 +32,6 @@ if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
     from volt.text.pretokenizer import PreTokenizer
     from volt.vocabulary import Vocabulary
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Extended:
     """
 
     vocabulary: Vocabulary
-    retained: NDArray[np.bool_]
+    retained: Flags
     counts: Longs
 
 
@@ -175,7 +174,7 @@ class Candidates:
         return self.n_atoms
 
     @property
-    def kept_always(self) -> NDArray[np.bool_]:
+    def kept_always(self) -> Flags:
         """(smallest,) bool, whether every vocabulary retains each token of the smallest size."""
         if self.extends:
             return self.extends.retained
@@ -251,7 +250,7 @@ class Candidates:
         gains[changes.merges[is_result]] = (changes.after - changes.before)[is_result]
         return gains
 
-    def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
+    def curve(self, term: Callable[[Longs, Array], Array]) -> Floats:
         """Return Σ_j term(n_j, j) over the tokens j after 0, 1, 2, … merges, (n_merges + 1,).
 
         term: maps counts (n,) and token numbers (n,) to summands (n,); the summand for a count of 0

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 from volt import arguments
+
+if TYPE_CHECKING:
+    from volt.array_types import Longs
 
 SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
 PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
@@ -30,9 +29,7 @@ def check_marker(marker: str) -> None:
     arguments.choice(marker, "marker", get_args(Marker))
 
 
-def atom_codes(
-    words: Sequence[str], *, marker: Marker
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[Longs, Longs]:
     """Return the codes of the atoms of words, and where each word's codes end. No word is empty.
 
     >>> codes, ends = atom_codes(["lo", "w"], marker="suffix")
@@ -45,9 +42,7 @@ def atom_codes(
     return text_codes("".join(words), lengths, marker=marker)
 
 
-def text_codes(
-    text: str, lengths: NDArray[np.int64], *, marker: Marker
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def text_codes(text: str, lengths: Longs, *, marker: Marker) -> tuple[Longs, Longs]:
     """Do the same as `atom_codes` for concatenated words.
 
     text: the words, concatenated;  lengths: (n_words,) int64, the characters of each word
@@ -80,7 +75,7 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
     return None
 
 
-def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
+def token_lengths(tokens: Sequence[str], *, marker: Marker) -> Longs:
     """Return (n_tokens,) int64, the characters of each token without its marker, but at least 1.
 
     Unless the marker is a suffix, every "▁" counts as a marker.

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_types import Longs
 from volt.errors import VocabularyError
 
 if TYPE_CHECKING:
     from volt.kernels.charsmap import Rules
 
 Units = NDArray[np.uint32]
-Replace = Callable[[bytes, bool], tuple[bytes, NDArray[np.int64]]]
+Replace = Callable[[bytes, bool], tuple[bytes, Longs]]
 
 DAMAGED = "its table of replacements is damaged; copy or train it again"
 BYTE_BITS = 0xFF
@@ -61,7 +62,7 @@ def split_table(table: bytes) -> tuple[Units, bytes]:
     return units, table[_N_SIZE_BYTES + n_bytes :]
 
 
-def bases_of(units: Units) -> NDArray[np.int64]:
+def bases_of(units: Units) -> Longs:
     """Return the base of each node."""
     offsets = (units >> _OFFSET_SHIFT & _OFFSET_BITS).astype(np.int64)
     return np.arange(len(units)) ^ offsets << np.where(units & _WIDE_BIT, 8, 0)
@@ -160,7 +161,7 @@ def line_replacement(rules: Rules, separator: int) -> Replace:
         kinds[ord(" ")] |= FOLDS
     run = bind(normalize, rules._replace(kinds=kinds), separator)
 
-    def replace(data: bytes, is_traced: bool) -> tuple[bytes, NDArray[np.int64]]:
+    def replace(data: bytes, is_traced: bool) -> tuple[bytes, Longs]:
         text = np.frombuffer(data, np.uint8)
         n_spare = len(data) // 8 + 64
         n_written = -1

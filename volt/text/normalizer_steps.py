@@ -35,9 +35,9 @@ from zlib import compress, decompressobj
 from zlib import error as ZlibError
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import ConfigError, VocabularyError
 from volt.fork_guard import about_to_use_polars
 from volt.text.charsmap import (
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from volt.kernels.charsmap import Rules
 
-Longs = NDArray[np.int64]
 
 # An example of each step: a step has arguments of the same types.
 _EXAMPLES: list[list[Any]] = [

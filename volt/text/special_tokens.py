@@ -26,9 +26,9 @@ from volt.text.byte_alphabet import ALPHABET, BYTE_TOKENS, to_bytes, to_characte
 from volt.text.white_space import WHITE_SPACE
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
+
+    from volt.array_types import Longs
 
 
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
@@ -321,7 +321,7 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
     return Placeholders(result)
 
 
-def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def marked(codes: Longs) -> Longs:
     """Return the indices of marks in the code points of pre-tokens.
 
     The character after a mark is a private character of the text, even if it equals `MARK`.

@@ -75,9 +75,7 @@ class CausalTransformer(nn.Module):
 
         ids, mask: (n_rows, n_columns)
         """
-        positions = torch.arange(ids.shape[1], device=ids.device)
-        turns = rotations(positions, self.shape.width // self.shape.heads)
-        x = self.dropout(self.table(ids) * math.sqrt(self.shape.width))
+        x, turns = embed(self, self.table, ids)
         for layer in self.layers:
             x = layer(x, turns)
         scores: Tensor = self.norm(x)[mask] @ self.table.weight.T
@@ -148,6 +146,16 @@ def attend(
         query, key, value, attn_mask=mask, is_causal=is_causal
     )
     return attended.transpose(1, 2).flatten(2)
+
+
+def embed(model: Any, table: nn.Embedding, ids: Tensor, *, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the input of the first layer, and the result of `rotations` for the columns.
+
+    first: the position of the first column
+    """
+    positions = torch.arange(first, first + ids.shape[1], device=ids.device)
+    turns = rotations(positions, model.shape.width // model.shape.heads)
+    return model.dropout(table(ids) * math.sqrt(model.shape.width)), turns
 
 
 def initialise(model: Any) -> None:

@@ -211,8 +211,7 @@ class TrialResult(TrialOutcome):
             "sizes": list(self._list_sizes()),
             "rules": rules,
             "by_characters_read": list(self._list_lengths()),
-            "trainings": list(self.rows),
-            "left": [choice.labels for choice in self.left],
+            **self.training_data,
         }
 
     def __repr__(self) -> str:

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Floats, Longs
 from volt.display import counted
 from volt.errors import ConfigError
 
@@ -220,6 +220,11 @@ class TrialOutcome:
     left: tuple[TrainingChoice, ...]
 
     @property
+    def training_data(self) -> dict[str, Any]:
+        """The results of trainings, and the trainings that are left, as JSON data."""
+        return {"trainings": list(self.rows), "left": [choice.labels for choice in self.left]}
+
+    @property
     def notes(self) -> list[str]:
         """Sentences below the tables."""
         return []
@@ -257,11 +262,11 @@ class Curve:
     """
 
     corpus: str
-    sizes: NDArray[np.int64]
-    scores: tuple[NDArray[np.float64], ...]
+    sizes: Longs
+    scores: tuple[Floats, ...]
 
     @property
-    def means(self) -> NDArray[np.float64]:
+    def means(self) -> Floats:
         """(n,) the mean score of each size."""
         return np.array([float(scores.mean()) for scores in self.scores])
 

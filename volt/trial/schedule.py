@@ -38,12 +38,12 @@ class Sizes:
     """The sizes that may be tried.
 
     values: tokens, ascending
-    first: the index of the size to begin with
+    start: the size to begin with
     doubling: by how many indices a size and its double are apart
     """
 
     values: tuple[int, ...]
-    first: int
+    start: int
     doubling: int = 2
 
     @classmethod
@@ -54,25 +54,19 @@ class Sizes:
         for n_halves in range(-2 * WIDEST, 2 * WIDEST + 1):
             value = round(start * 2 ** (n_halves / 2))
             values.add(min(max(value, low), high))
-        ascending = tuple(sorted(values))
-        return cls(ascending, ascending.index(start))
+        return cls(tuple(sorted(values)), start)
 
     @classmethod
     def near(cls, size: int, *, low: int, high: int) -> Sizes:
         """Return `low`, 125, 250, 500, … up to `high`, to begin with the nearest to `size`.
 
         >>> Sizes.near(1700, low=70, high=3000)
-        Sizes(values=(70, 125, 250, 500, 1000, 2000), first=5, doubling=1)
+        Sizes(values=(70, 125, 250, 500, 1000, 2000), start=2000, doubling=1)
         """
         doubled = [_ROUND << n for n in range(high.bit_length())]
         values = (low, *(value for value in doubled if low < value <= high))
-        distances = [abs(math.log(size / value)) for value in values]
-        return cls(values, distances.index(min(distances)), doubling=1)
-
-    @property
-    def start(self) -> int:
-        """The size to begin with."""
-        return self.values[self.first]
+        start = min(values, key=lambda value: abs(math.log(size / value)))
+        return cls(values, start, doubling=1)
 
     def move(self, size: int, steps: int) -> int:
         """Return the size some steps up or down, or the last one in that direction."""

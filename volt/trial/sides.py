@@ -154,8 +154,7 @@ class SidesResult(TrialOutcome):
             "picks": self.picks,
             "others": {name: asdict(pair) for name, pair in self.others.items()},
             "signatures": self.signatures,
-            "trainings": list(self.rows),
-            "left": [choice.labels for choice in self.left],
+            **self.training_data,
         }
 
     def __repr__(self) -> str:

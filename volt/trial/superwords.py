@@ -169,8 +169,7 @@ class SuperwordResult(TrialOutcome):
             "characters_requested": self.requested,
             "characters_read": self.characters,
             "superwords": list(map(asdict, self.numbers)),
-            "trainings": list(self.rows),
-            "left": [choice.labels for choice in self.left],
+            **self.training_data,
         }
 
     def __repr__(self) -> str:

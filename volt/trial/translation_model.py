@@ -17,13 +17,12 @@ torch.Size([2, 10])
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from volt.errors import missing
-from volt.trial.language_model import Layer, Shape, attend, initialise, operations, rotations
+from volt.trial.language_model import Layer, Shape, attend, embed, initialise, operations
 
 try:
     import torch
@@ -80,7 +79,7 @@ class TranslationTransformer(nn.Module):
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Return the encoded source, (n_rows, n_columns, width)."""
-        x, turns = self._embed(self.source_table, ids, first=0)
+        x, turns = embed(self, self.source_table, ids)
         for layer in self.encoder:
             x = layer(x, turns, mask[:, None, None])
         result: Tensor = self.encoder_norm(x)
@@ -96,7 +95,7 @@ class TranslationTransformer(nn.Module):
         past: the keys and values of each layer at earlier positions
         """
         first = past[0][0].shape[2] if past else 0
-        x, turns = self._embed(self.table, ids, first=first)
+        x, turns = embed(self, self.table, ids, first=first)
         keys_and_values = list[Past]()
         for n, layer in enumerate(self.decoder):
             earlier = past[n] if past else None
@@ -106,15 +105,6 @@ class TranslationTransformer(nn.Module):
 
     def score(self, states: Tensor) -> Tensor:
         return states @ self.table.weight.T
-
-    def _embed(self, table: nn.Embedding, ids: Tensor, *, first: int) -> tuple[Tensor, Tensor]:
-        """Return the input of the first layer, and the rotations of the columns.
-
-        first: the position of the first column
-        """
-        positions = torch.arange(first, first + ids.shape[1], device=ids.device)
-        turns = rotations(positions, self.shape.width // self.shape.heads)
-        return self.dropout(table(ids) * math.sqrt(self.shape.width)), turns
 
 
 class DecoderLayer(Layer):

@@ -26,12 +26,12 @@ from functools import cached_property
 from hashlib import file_digest, sha256
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.array_cache import Arrays, cached_arrays
+from volt.array_types import Array, Bytes, Floats, Ints, Longs
 from volt.vocabulary.file_format import (
     VocabularyFile,
     arguments_of,
@@ -50,7 +50,6 @@ LISTS = (
     "order",
     "scores",
 )  # the fields of `Vocabulary` that may be long
-Indices: TypeAlias = NDArray[np.int32]
 
 
 class IndexedStrings(NamedTuple):
@@ -63,10 +62,10 @@ class IndexedStrings(NamedTuple):
     """
 
     strings: tuple[str, ...]
-    lefts: Indices
-    rights: Indices
-    results: Indices
-    tokens: Indices
+    lefts: Ints
+    rights: Ints
+    results: Ints
+    tokens: Ints
 
 
 def numbering_of(vocabulary: Any) -> IndexedStrings:
@@ -96,15 +95,15 @@ class StoredLists:
     key: Sequence[object]
     n_atoms: int
     n_strings: int
-    text: NDArray[np.uint8]
-    lefts: Indices
-    rights: Indices
-    results: Indices
-    tokens: Indices
-    order: Indices
-    counts: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    reserved_ids: Indices
+    text: Bytes
+    lefts: Ints
+    rights: Ints
+    results: Ints
+    tokens: Ints
+    order: Ints
+    counts: Longs
+    scores: Floats
+    reserved_ids: Ints
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
@@ -128,7 +127,7 @@ class StoredLists:
             return tuple(getattr(self, name).tolist())
         return tuple(self._pick(getattr(self, name)))
 
-    def _pick(self, indices: Indices) -> Iterable[str]:
+    def _pick(self, indices: Ints) -> Iterable[str]:
         return map(self.strings.__getitem__, indices.tolist())
 
 
@@ -216,7 +215,7 @@ def _arrays_of(vocabulary: Any) -> Arrays:
 
 
 def _vocabulary_of(
-    kind: type[Any], key: Sequence[object], settings_json: NDArray[np.uint8], *arrays: NDArray[Any]
+    kind: type[Any], key: Sequence[object], settings_json: Bytes, *arrays: Array
 ) -> Any:
     settings = json.loads(settings_json.tobytes())
     file = VocabularyFile(Path("cache"), settings["file"], json.loads(settings["file"]))

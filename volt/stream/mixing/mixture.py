@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
-from volt.stream.mixing.schedule import UNIT, Longs, Shares, Weight, check_weight, compute_shares
+from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, compute_shares
 
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import ConfigError
 
-Longs = NDArray[np.int64]
 UNIT = 1 << 60  # units in a turn; two turns still fit into 64 bits
 FOREVER = 1 << 62  # later than any sample
 _MOST_INTERVALS = 1 << 17  # of a linear schedule between two points

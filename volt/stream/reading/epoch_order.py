@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from volt.stream.transforms.column import Longs
+from volt.array_types import Longs
 from volt.stream.transforms.line_batch import Place, key
 
 

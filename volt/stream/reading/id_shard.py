@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.arguments import MAX_LINE
+from volt.array_types import Array, Longs
 from volt.errors import CorpusError, StreamError, shown_path
 from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
 from volt.files.paths import exists
@@ -155,7 +154,7 @@ class _IdScan:
         digest = digest_of(self._ids_hash.hexdigest(), self._sizes_hash.hexdigest())
         return Facts(self._n_bytes, self._longest, 0, digest, is_utf8=True, dtype=self._ids.dtype)
 
-    def _check(self, ids: NDArray[Any], offsets: NDArray[np.int64], first: int) -> None:
+    def _check(self, ids: Array, offsets: Longs, first: int) -> None:
         sizes = np.diff(offsets)
         self._longest = max(self._longest, _ID_BYTES * int(sizes.max(initial=0)))
         if self._max_line is not None and self._longest > self._max_line:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand, size_of
@@ -33,7 +34,6 @@ from volt.stream.reading.shard import Shard
 from volt.stream.reading.source_definition import Source
 from volt.stream.reading.text_shard import SMALL
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, concatenate_batches
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (

@@ -14,10 +14,10 @@ import numpy as np
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
+from volt.array_types import Flags, Longs
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.mixing.schedule import Schedule, check_weight
-from volt.stream.transforms.column import Longs, Mask
 from volt.stream.transforms.column_measurements import find_blank_values, measure_lengths
 from volt.stream.transforms.line_batch import Batch
 from volt.stream.transforms.options import MOST_COPIES
@@ -102,7 +102,7 @@ class Checks:
         return dict.fromkeys(np.flatnonzero(is_blank).tolist(), "blank: no text")
 
 
-def _list_reasons(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
+def _list_reasons(unfit: Flags, numbers: Longs, reason: str) -> dict[int, str]:
     """Return line index → reason, with the line's number in place of {}, for unfit lines."""
     return {index: reason.format(numbers[index]) for index in np.flatnonzero(unfit).tolist()}
 

@@ -35,8 +35,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from volt.array_types import Longs
 from volt.errors import StreamError
-from volt.stream.transforms.column import Longs
 
 # The end of a range of outputs: their number is unknown before the transforms run
 FOREVER = 1 << 62

@@ -25,15 +25,15 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Bytes, Longs
 from volt.errors import StreamError, VoltError
 from volt.files.text_checks import is_utf8_array
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_block
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.reading.unread_lines import LineBlock
-from volt.stream.transforms.column import Longs, make_read_only
+from volt.stream.transforms.column import make_read_only
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import format_traceback
@@ -103,7 +103,7 @@ class ComputedChunk:
     fields: number of fields → how many of the first 256 lines have this number.
     """
 
-    data: NDArray[np.uint8]
+    data: Bytes
     ends: Longs
     n_read: int
     faults: tuple[Fault, ...] = ()

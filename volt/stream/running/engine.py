@@ -32,6 +32,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
 from volt.stream.mixing.mixture import Mixture
@@ -50,7 +51,6 @@ from volt.stream.running.openings import (
 from volt.stream.running.prefetch import Prefetcher, Workers, start_prefetcher
 from volt.stream.running.source_buffer import SourceBuffer, sort_turns
 from volt.stream.running.state import Cursor, State
-from volt.stream.transforms.column import Longs
 
 Ends = Literal["stop", "drop"]
 WINDOW = 1 << 16  # turns planned at a time

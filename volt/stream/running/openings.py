@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_types import Longs
 from volt.errors import StreamError
 from volt.stream.reading.unread_lines import LineBlock
 from volt.stream.running.state import Cursor, State
-from volt.stream.transforms.column import Longs
 
 _MOST_CURSORS = 1 << 13  # cursors in all saved states, about 200 bytes each
 _MOST_OPENINGS = 1 << 14  # openings after all saved states, about 500 bytes each

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Bytes, Longs
 from volt.stream.reading.error_policy import kind_of
 from volt.stream.running.chunk_computation import Address, ComputedChunk
 from volt.stream.running.openings import Opening, ReadCounts
 from volt.stream.running.state import Cursor
 from volt.stream.running.state_validation import refusal
-from volt.stream.transforms.column import Longs
 
 _NO_BYTES = np.frombuffer(b"", np.uint8)
 
@@ -41,7 +40,7 @@ class ChunkLines(NamedTuple):
         return int(self.chunk.ends[self.first - 1]) if self.first else 0
 
     @property
-    def data(self) -> NDArray[np.uint8]:
+    def data(self) -> Bytes:
         return self.chunk.data[self._byte_start : int(self.chunk.ends[self.end - 1])]
 
     def starts_and_sizes(self) -> tuple[Longs, Longs]:

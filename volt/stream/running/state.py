@@ -19,6 +19,7 @@ from importlib.metadata import version
 from typing import Any
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import StreamError
 from volt.stream.reading.open_source import Growth
 from volt.stream.reading.unread_lines import FOREVER, LineBlock, Unread, UnreadLines, find_unread
@@ -34,7 +35,6 @@ from volt.stream.running.state_validation import (
     text,
     whole,
 )
-from volt.stream.transforms.column import Longs
 
 FORMAT = "volt.stream"
 VERSION = 4

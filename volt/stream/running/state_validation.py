@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import StreamError, shown
-from volt.stream.transforms.column import Longs
 
 _MOST = 1 << 62  # counts are below it
 _MAX_BYTES = 1 << 28  # after decompression: bits of two thousand million numbers

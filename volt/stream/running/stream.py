@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Self, TypeVar
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.atomic import check_distinct
@@ -46,7 +47,6 @@ from volt.stream.running.summary import (
     epochs_read,
 )
 from volt.stream.tasks.task import Split
-from volt.stream.transforms.column import Longs
 from volt.stream.transforms.transform import LoadedFiles
 
 _LINES_PER_CHECK = 1 << 13  # lines that an iterator yields between two checks of the workers

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.source_buffer import SourceBuffer, select_next_lines, sort_turns
-from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, merge_batches
 
 

@@ -30,10 +30,10 @@ from threading import Lock
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.arguments import MAX_LINE, checked_max_line
+from volt.array_types import Floats, Longs
 from volt.count.counting import count_block
 from volt.count.word_counts import CountedPart, sum_parts
 from volt.errors import ConfigError, VoltError, quoted, shown_path
@@ -64,7 +64,6 @@ from volt.stream.tasks.task import (
 from volt.stream.transforms.column import Column, concatenate
 from volt.urls import url_of
 
-Longs = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], object]
 
 LINES = 100_000  # of a shard
@@ -316,7 +315,7 @@ def order_by_keys(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
     >>> order_by_keys(np.array([0, 0]), np.array([3, 1]), np.array([3, 1])).tolist()
     [0, 1, 3, 2]
     """
-    keys = list[NDArray[np.float64]]()
+    keys = list[Floats]()
     for start, n, count in zip(first, n_lines, counts, strict=True):
         numbers = np.arange(start, start + n)
         keys.append((2 * numbers + 1) / (2 * max(1, count)))

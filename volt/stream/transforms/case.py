@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.array_types import Bytes
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import map_columns, with_fields
 from volt.stream.transforms.line_batch import Batch, LineRng
@@ -121,7 +122,7 @@ class _Tables(NamedTuple):
     first_letter: int
     inside: NDArray[np.uint16]
     at_start: NDArray[np.uint16]
-    opens: NDArray[np.uint8]
+    opens: Bytes
 
 
 @cache

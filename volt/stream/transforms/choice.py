@@ -19,9 +19,9 @@ from itertools import chain
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import ConfigError
 from volt.stream.transforms import transform as steps
-from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, Bits, LineRng, merge_batches
 from volt.stream.transforms.options import Amount
 from volt.stream.transforms.transform import ConfiguredTransform, LineFault, LoadedFiles, Transform

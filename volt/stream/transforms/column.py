@@ -11,22 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Array, Bytes, Flags, Ints, Longs
 from volt.display import counted
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-Chosen = Sequence[int] | Longs | Mask
+Chosen = Sequence[int] | Longs | Flags
 _LINE_FEED = 0x0A
 _NOT_UTF_8 = 0xFF  # a byte that no text contains
 _BYTES_PER_LINE = 32  # a guess
@@ -46,7 +43,7 @@ class Column:
     (['ein Haus', 'a house'], [7, -1, 8])
     """
 
-    data: NDArray[Any]
+    data: Array
     starts: Longs
     sizes: Longs
     memo: dict[str, Longs] = field(default_factory=dict, repr=False)
@@ -83,7 +80,7 @@ class Column:
         return cls(np.frombuffer(b"".join(encoded), np.uint8), starts, sizes)
 
     @classmethod
-    def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
+    def cut(cls, text: bytes | Bytes) -> Column:
         """Return a column of the lines of a text, without their line feeds.
 
         text: (n_bytes,) UTF-8; each line ends with a line feed
@@ -92,7 +89,7 @@ class Column:
         return split_at(data, find_line_ends(data) + 1, gap=1)
 
     @classmethod
-    def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
+    def of_ids(cls, ids: Ints, offsets: Longs) -> Column:
         """Return a column of ids.
 
         ids: the ids of all values, one value after the other
@@ -119,7 +116,7 @@ class Column:
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
 
     @property
-    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+    def views(self) -> tuple[Array, Longs, Longs]:
         """The data, starts and sizes."""
         return self.data, self.starts, self.sizes
 
@@ -128,7 +125,7 @@ class Column:
         return self.data.dtype != np.uint8
 
     @property
-    def present(self) -> Mask:
+    def present(self) -> Flags:
         """(n,) bool, True for the lines that have the field."""
         return self.sizes >= 0
 
@@ -155,14 +152,14 @@ class Column:
         write_numbers(*self.views, ends, out)
         return Column(out, ends - text_sizes, sizes)
 
-    def text(self, *, end: int = _LINE_FEED) -> NDArray[np.uint8]:
+    def text(self, *, end: int = _LINE_FEED) -> Bytes:
         """Return the bytes of all values, with the byte `end` after each; missing values are empty.
 
         end: the byte after each value, by default a line feed
         """
         return self.packed(end=end)[0]
 
-    def packed(self, *, end: int = _LINE_FEED) -> tuple[NDArray[np.uint8], Longs]:
+    def packed(self, *, end: int = _LINE_FEED) -> tuple[Bytes, Longs]:
         """Return `text(end=end)`, and (n,) int64, where each value ends, with its end byte.
 
         The text is a view of the data if the values are adjacent there, with the byte between them.
@@ -183,7 +180,7 @@ class Column:
         are_adjacent = self.starts[1:] == ends[:-1]
         return bool(self.present.all() and are_adjacent.all())
 
-    def _copy_text(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
+    def _copy_text(self, end: int) -> tuple[Bytes, Longs]:
         from volt.kernels.columns import write_values
 
         n_bytes = int(widths(self).sum()) + len(self)
@@ -289,14 +286,14 @@ def longs(n: int) -> Longs:
     return np.empty(n, np.int64)
 
 
-def make_read_only(data: NDArray[Any]) -> NDArray[Any]:
+def make_read_only(data: Array) -> Array:
     """Return a view of an array that cannot be written."""
     view = data.view()
     view.flags.writeable = False
     return view
 
 
-def find_line_ends(data: NDArray[np.uint8]) -> Longs:
+def find_line_ends(data: Bytes) -> Longs:
     """Return (n_lines,) int64, the position of each line feed."""
     from volt.kernels.columns import line_ends
 
@@ -309,7 +306,7 @@ def find_line_ends(data: NDArray[np.uint8]) -> Longs:
     return ends[:n]
 
 
-def split_at(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
+def split_at(data: Array, ends: Longs, *, gap: int = 0) -> Column:
     """Return a column of the parts of `data` between one end and the next.
 
     gap: how many items before each end, such as a line feed, do not belong to the value

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volt.stream.transforms.column import Column, Longs, Mask, make_read_only, widths
+from volt.array_types import Array, Flags, Longs
+from volt.stream.transforms.column import Column, make_read_only, widths
 
 Unit = Literal["words", "characters", "bytes"]
 # The bytes 0x80 to 0xBF continue a character in UTF-8; every other byte starts one
@@ -56,7 +56,7 @@ def count_bytes(column: Column, first: int, *, n_adjacent: int = 1) -> Longs:
     return run_kernel(column, count_within, np.int64, first, n_adjacent - 1)
 
 
-def find_bytes(column: Column, wanted: bytes) -> Mask:
+def find_bytes(column: Column, wanted: bytes) -> Flags:
     """Return (n,) bool, True for values that contain any of the bytes."""
     from volt.kernels.string_functions import find_any
 
@@ -65,7 +65,7 @@ def find_bytes(column: Column, wanted: bytes) -> Mask:
     return run_kernel(column, find_any, bool, is_wanted)
 
 
-def find_blank_values(column: Column) -> Mask:
+def find_blank_values(column: Column) -> Flags:
     """Return (n,) bool, True for missing, empty or white-space values."""
     if column.is_ids:
         return column.sizes <= 0
@@ -74,9 +74,7 @@ def find_blank_values(column: Column) -> Mask:
     return run_kernel(column, find_blank, bool)
 
 
-def run_kernel(
-    column: Column, kernel: Callable[..., Any], dtype: type, *options: object
-) -> NDArray[Any]:
+def run_kernel(column: Column, kernel: Callable[..., Any], dtype: type, *options: object) -> Array:
     """Return (n,) the results of a kernel(data, starts, sizes, *options, results)."""
     from volt.kernels.string_functions import BLOCK
 
@@ -84,6 +82,6 @@ def run_kernel(
     if len(data) < BLOCK:  # kernels load whole blocks
         padding = np.zeros(BLOCK - len(data), data.dtype)
         data = make_read_only(np.concatenate([data, padding]))
-    results: NDArray[Any] = np.empty(len(column), dtype)
+    results: Array = np.empty(len(column), dtype)
     kernel(data, column.starts, column.sizes, *options, results)
     return results

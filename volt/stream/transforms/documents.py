@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from volt.stream.transforms.column import Column, Longs, longs, split_at, widths
+from volt.array_types import Longs
+from volt.stream.transforms.column import Column, longs, split_at, widths
 from volt.stream.transforms.column_measurements import measure_lengths
 from volt.stream.transforms.fields import with_fields
 from volt.stream.transforms.line_batch import Batch, LineRng

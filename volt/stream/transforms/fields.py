@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from volt.array_types import Longs
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.line_batch import Batch, Bits, LineRng
 from volt.stream.transforms.options import Fields
 from volt.stream.transforms.transform import LineFault

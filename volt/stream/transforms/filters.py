@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 
 from volt import arguments
+from volt.array_types import Flags, Longs
 from volt.errors import ConfigError, StreamError
 from volt.fork_guard import about_to_use_polars
-from volt.stream.transforms.column import Column, Longs, Mask
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.column_measurements import (
     Unit,
     find_blank_values,
@@ -93,7 +94,7 @@ class Filter(ConfiguredTransform):
     def deterministic(self) -> Transform | None: ...
 
 
-def select_lines(batch: Batch, is_kept: Mask) -> Batch:
+def select_lines(batch: Batch, is_kept: Flags) -> Batch:
     return batch if is_kept.all() else batch.take(is_kept)
 
 
@@ -111,7 +112,7 @@ class FieldFilter(Filter):
             is_kept &= self.fits(column) | ~column.present
         return select_lines(batch, is_kept)
 
-    def fits(self, column: Column) -> Mask:
+    def fits(self, column: Column) -> Flags:
         """Return (n,) bool, True for the values that pass the check."""
         raise NotImplementedError
 
@@ -196,7 +197,7 @@ class Regex(FieldFilter):
     invert: bool = False
     """Instead, keep only the lines in which the pattern matches all of the fields."""
 
-    def fits(self, column: Column) -> Mask:
+    def fits(self, column: Column) -> Flags:
         has_match = find_matching_values(column, re.compile(self.pattern))
         return has_match if self.invert else ~has_match
 
@@ -221,9 +222,9 @@ class Length(FieldFilter):
                 "one"
             )
 
-    def fits(self, column: Column) -> Mask:
+    def fits(self, column: Column) -> Flags:
         sizes = measure_lengths(column, self.unit)
-        result: Mask = sizes >= min(self.min, _MOST)
+        result: Flags = sizes >= min(self.min, _MOST)
         if self.max is not None:
             result &= sizes <= min(self.max, _MOST)
         return result
@@ -238,7 +239,7 @@ class FilterTooLong(FieldFilter):
     fields: Fields | None = None
     """The fields to measure; by default 1 and, if the line has it, 2."""
 
-    def fits(self, column: Column) -> Mask:
+    def fits(self, column: Column) -> Flags:
         return count_tokens(column) <= self.max_len
 
 
@@ -343,7 +344,7 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n")[0]
 
 
-def find_matching_values(column: Column, pattern: re.Pattern[str]) -> Mask:
+def find_matching_values(column: Column, pattern: re.Pattern[str]) -> Flags:
     """Return (n,) bool, True for values with a match; a missing value counts as empty."""
     column = column.as_text()
     candidates = _find_candidates(column, pattern)

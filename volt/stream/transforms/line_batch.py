@@ -24,16 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Bytes, Floats, Longs
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import (
-    Chosen,
-    Column,
-    Longs,
-    as_indices,
-    concatenate,
-    split_at,
-)
+from volt.stream.transforms.column import Chosen, Column, as_indices, concatenate, split_at
 from volt.stream.transforms.column_measurements import count_bytes
 
 Bits = NDArray[np.uint64]
@@ -138,7 +132,7 @@ class Batch:
         rest = None if self.rest is None else function(self.rest)
         return Batch(tuple(map(function, self.columns)), rest, origins)
 
-    def packed(self) -> tuple[NDArray[np.uint8], Longs]:
+    def packed(self) -> tuple[Bytes, Longs]:
         """Return the lines as bytes, each with a line feed, and (n_lines,) int64, where each
         ends. A missing field before a present one is empty."""
         columns = [column.as_text() for column in self.all_columns()]
@@ -242,9 +236,9 @@ def key(*place: Place) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def as_uniform(words: Bits) -> NDArray[np.float64]:
+def as_uniform(words: Bits) -> Floats:
     highest = words >> np.uint64(64 - _FRACTION_BITS)
-    result: NDArray[np.float64] = np.ldexp(highest.astype(np.float64), -_FRACTION_BITS)
+    result: Floats = np.ldexp(highest.astype(np.float64), -_FRACTION_BITS)
     return result
 
 
@@ -307,7 +301,7 @@ class LineRng:
         draw(np.uint64(self.first), np.uint64(self.second), origins, out)
         return out
 
-    def uniform(self, origins: Longs) -> NDArray[np.float64]:
+    def uniform(self, origins: Longs) -> Floats:
         """Return (n,) numbers in [0, 1).
 
         origins: (n,) the `Batch`'s origins

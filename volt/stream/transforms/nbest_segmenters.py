@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Bytes, Ints, Longs
 from volt.errors import VocabularyError, missing, quoted, shown_path
 from volt.files.small_files import decode_text, read_bytes
-from volt.stream.transforms.column import Ints, Longs, longs
+from volt.stream.transforms.column import longs
 from volt.stream.transforms.transform import fingerprint_of
 from volt.text.atoms import SPACE, SUFFIX
 
@@ -321,7 +321,7 @@ def _line_error(path: Path, line_number: int, fault: str) -> VocabularyError:
     return VocabularyError(f"{shown_path(path)}:{line_number}: {fault}")
 
 
-def _encode_words(words: Sequence[str]) -> tuple[NDArray[np.uint8], Longs]:
+def _encode_words(words: Sequence[str]) -> tuple[Bytes, Longs]:
     """Return all words as UTF-8, and where each ends."""
     encoded = [word.encode("utf-8", "surrogatepass") for word in words]
     return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum(list(map(len, encoded)))

@@ -20,11 +20,11 @@ from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Bytes, Flags, Floats, Longs
 from volt.errors import ConfigError
-from volt.stream.transforms.column import Column, Longs, longs, split_at
+from volt.stream.transforms.column import Column, longs, split_at
 from volt.stream.transforms.fields import Draws, each_field
 from volt.stream.transforms.line_batch import Batch, LineRng
 from volt.stream.transforms.options import Amount, Fields, Probability, number_between
@@ -136,7 +136,7 @@ def _rewrite(
 
 
 @cache
-def _classify_characters() -> NDArray[np.uint8]:
+def _classify_characters() -> Bytes:
     """Return the bits MARK, INNER, FINAL and WIDE of each code point, as `change_marks` takes them."""
     from volt.kernels.noise import FINAL, INNER, MARK, WIDE
 
@@ -257,14 +257,12 @@ class Hits(NamedTuple):
     drawn: Longs
 
     @property
-    def is_hit(self) -> NDArray[np.bool_]:
+    def is_hit(self) -> Flags:
         """(n_tokens,) bool"""
         return self.drawn >= 0
 
 
-def draw_truncated_geometric(
-    uniform: NDArray[np.float64], n_tokens: Longs, *, temperature: float
-) -> Longs:
+def draw_truncated_geometric(uniform: Floats, n_tokens: Longs, *, temperature: float) -> Longs:
     """Return (n,) int64, for each line a number k below its number of tokens, with
     P(k) ∝ exp(−temperature k).
 

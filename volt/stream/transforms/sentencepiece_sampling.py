@@ -18,11 +18,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Array, Ints, Longs
 from volt.errors import ConfigError, VocabularyError
 from volt.formats.sentencepiece.unigram import USER_BONUS
-from volt.stream.transforms.column import Column, Ints, Longs, split_at
+from volt.stream.transforms.column import Column, split_at
 from volt.stream.transforms.line_batch import Bits
 from volt.stream.transforms.nbest_segmenters import (
     check_table_size,
@@ -62,7 +62,7 @@ class PieceFormat:
     def __init__(self, pieces: Sequence[Piece], unknown_id: int, *, byte_fallback: bool) -> None:
         texts = [f"{piece.text} ".encode() for piece in pieces]
         self.n_pieces = len(pieces)
-        self.tables: dict[Form, tuple[Longs, NDArray[Any]]] = {
+        self.tables: dict[Form, tuple[Longs, Array]] = {
             "pieces": (
                 np.cumsum([0, *map(len, texts)]),
                 np.frombuffer(b"".join(texts), np.uint8),
@@ -99,7 +99,7 @@ class PieceFormat:
         keys, rows = np.unique(2 * code_points + is_unknown[unknown + 1], return_inverse=True)
         piece_numbers = piece_numbers.copy()
         piece_numbers[unknown] = self.n_pieces + rows
-        new_values = list[NDArray[Any]]()
+        new_values = list[Array]()
         for key in keys.tolist():
             row = self._make_unknown_row(chr(key >> 1), is_followed=bool(key & 1), form=form)
             new_values.append(row)
@@ -109,7 +109,7 @@ class PieceFormat:
         result = expand_rows(piece_numbers, line_ends, starts, values)
         return split_at(result.values, result.ends, gap=int(form == "pieces"))
 
-    def _make_unknown_row(self, character: str, *, is_followed: bool, form: Form) -> NDArray[Any]:
+    def _make_unknown_row(self, character: str, *, is_followed: bool, form: Form) -> Array:
         """Return the values of an unknown character: its bytes' pieces or, without byte fallback,
         its part of the one piece that adjacent unknown characters form.
 

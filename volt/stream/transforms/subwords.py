@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Ints, Longs
 from volt.encode.segmentation_sampling import SegmentationSampling
 from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.column import Column
@@ -240,9 +240,7 @@ def _decode_piece_column(encoder: Encoder, column: Column) -> Column:
     return output.replaced(unknown_lines, Column.of(values))
 
 
-def _decode_id_array(
-    encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]
-) -> Column:
+def _decode_id_array(encoder: Encoder, ids: Ints, offsets: Longs) -> Column:
     from volt.encode.batch_encoder import Encoded
 
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))

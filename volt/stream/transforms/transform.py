@@ -32,9 +32,9 @@ from typing import (
 )
 
 from volt import arguments
+from volt.array_types import Longs
 from volt.errors import ConfigError, StreamError
 from volt.files.paths import mark_of
-from volt.stream.transforms.column import Longs
 from volt.stream.transforms.line_batch import Batch, LineRng
 
 T = TypeVar("T")

@@ -19,9 +19,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
-from volt.stream.transforms.column import Column, Ints, Longs, concatenate, longs, split_at, widths
+from volt.array_types import Array, Bytes, Floats, Ints, Longs
+from volt.stream.transforms.column import Column, concatenate, longs, split_at, widths
 from volt.stream.transforms.column_measurements import count_parts
 from volt.stream.transforms.line_batch import Bits
 
@@ -49,7 +50,7 @@ class Tokens(NamedTuple):
         return len(self.starts)
 
     @property
-    def views(self) -> tuple[NDArray[Any], Longs, Longs]:
+    def views(self) -> tuple[Array, Longs, Longs]:
         return self.column.data, self.starts, self.sizes
 
 
@@ -147,10 +148,10 @@ class ChoiceTable(NamedTuple):
     """
 
     choice_starts: Longs
-    bounds: NDArray[np.float64]
+    bounds: Floats
     sides: Ints
     text_starts: Longs
-    text: NDArray[np.uint8]
+    text: Bytes
 
 
 class WordTypes:
@@ -323,7 +324,7 @@ class _GrowingArray:
         self._data = np.array(values, dtype)
         self._n = len(values)
 
-    def view(self) -> NDArray[Any]:
+    def view(self) -> Array:
         return self._data[: self._n]
 
     def add(self, values: Any) -> None:
@@ -338,7 +339,7 @@ class _GrowingArray:
         self.add(self.view()[-1] + np.cumsum(sizes))
 
 
-def _lengthen(array: NDArray[Any], size: int) -> NDArray[Any]:
+def _lengthen(array: Array, size: int) -> Array:
     return np.pad(array, (0, size - len(array)))
 
 

@@ -33,8 +33,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Ints
 from volt.errors import ConfigError
 from volt.text.patterns.regex_parser import sets_of
 from volt.text.patterns.regex_tree import (
@@ -86,7 +86,7 @@ Instructions: TypeAlias = list[CharStep | Fork | Accept]
 class Automaton:
     """The moves (see the module), and the state before the first character of a match."""
 
-    moves: NDArray[np.int32]
+    moves: Ints
     start: int
 
 
@@ -200,7 +200,7 @@ def _follow_threads(
     return steps, match_mask
 
 
-def _merge_equivalent_states(moves: NDArray[np.int32], *, start: int) -> Automaton:
+def _merge_equivalent_states(moves: Ints, *, start: int) -> Automaton:
     """Merge states that no text distinguishes, by Moore's algorithm.
 
     Groups of states are divided until all states of a group move to the same groups.

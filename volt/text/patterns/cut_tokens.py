@@ -19,15 +19,14 @@ from functools import cached_property, lru_cache
 from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Flags, Ints
 from volt.text.byte_alphabet import INNER, whole_characters
 from volt.text.patterns.automaton import closure, leading_to
 from volt.text.patterns.splitter import Split, Splitter
 from volt.text.patterns.word_cutter import WordCutter
 
 States = frozenset[int]
-Flags = NDArray[np.bool_]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
@@ -157,7 +156,7 @@ class _Paths:
         return is_match
 
     @cached_property
-    def _sets_of_states(self) -> tuple[dict[States, int], NDArray[np.int32]]:
+    def _sets_of_states(self) -> tuple[dict[States, int], Ints]:
         """Sets of states → their indices; and the index of the next set, (n_sets, n_classes) int32."""
         waiting = list(dict.fromkeys([self._inside, self._inside | {self._start}]))
         index_of = {states: index for index, states in enumerate(waiting)}

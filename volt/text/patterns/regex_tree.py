@@ -20,16 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Array, Bytes, Flags, Longs
 from volt.errors import ConfigError
 from volt.fork_guard import about_to_use_polars
 from volt.text.white_space import build_bit_mask
 
-Codes: TypeAlias = NDArray[np.int64]
+Codes: TypeAlias = Longs
 N_CHARACTERS = 0x110000
 MOST_CLASSES = 255  # a class is one byte
 _SURROGATES = range(0xD800, 0xE000)  # surrogates are not characters, so they occur in no text
@@ -57,7 +57,7 @@ class CharacterSet:
         """Return the set with these edges. An edge at 0x110000, after all characters, is dropped."""
         return cls(tuple(edges[edges < N_CHARACTERS].tolist()))
 
-    def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, codes: Array) -> Flags:
         """Return whether the set contains each of these code points."""
         edges = np.array(self.edges, np.int64)
         n_changes = np.searchsorted(edges, codes, side="right")
@@ -148,9 +148,9 @@ class Alphabet:
     examples: (n_classes,) one code point of each class
     """
 
-    starts: NDArray[np.int64]
-    classes: NDArray[np.uint8]
-    examples: NDArray[np.int64]
+    starts: Longs
+    classes: Bytes
+    examples: Longs
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
@@ -188,7 +188,7 @@ class Alphabet:
         """Return the bit mask of a set's classes."""
         return build_bit_mask(np.flatnonzero(characters.holds(self.examples)).tolist())
 
-    def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def table(self, renamed: Bytes) -> Bytes:
         """Return (0x110000,) uint8, for a character of class i, renamed[i]."""
         range_lengths = np.diff(self.starts, append=N_CHARACTERS)
         return np.repeat(renamed[self.classes], range_lengths)

@@ -36,19 +36,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volt.array_types import Array, Bytes, Flags
 from volt.text.atoms import SPACE
 from volt.text.patterns.automaton import closure
 from volt.text.white_space import WHITE_SPACE, build_bit_mask, select_ascii
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +68,7 @@ class SplitPoints:
 
     break_mask: int
     clinging_mask: int
-    class_effects: NDArray[np.uint8]
+    class_effects: Bytes
     words_stand_alone: bool
     glues_white_space: bool
     drops_text: bool
@@ -126,7 +124,7 @@ def find_split_points(tables: SplitTables, *, matches_only: bool = False) -> Spl
     )
 
 
-def white_last_bytes(breaks: int, *, glues_mark: bool) -> NDArray[np.uint8]:
+def white_last_bytes(breaks: int, *, glues_mark: bool) -> Bytes:
     """Return (256,), 1 for the last byte of each character of white space that is not a break.
 
     breaks: bit b is set if byte b is a break;  glues_mark: whether to include "▁"
@@ -183,7 +181,7 @@ class _Moves:
                 return result
             result = remaining
 
-    def states_after(self, class_index: int) -> NDArray[Any]:
+    def states_after(self, class_index: int) -> Array:
         """Return the states, except 0, that a search can be in after a character of a class."""
         states = np.unique(self.next_states[:, class_index])
         return states[states > 0]
@@ -209,7 +207,7 @@ class _Moves:
 
     def find_line_starts(
         self, free: list[int], clinging: list[int], *, matches_only: bool
-    ) -> NDArray[np.uint8]:
+    ) -> Bytes:
         """Return (n_classes,), 0 for classes that do not start lines, 1 for classes that start
         lines except at user tokens, 2 for classes that start all lines.
 

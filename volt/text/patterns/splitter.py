@@ -19,10 +19,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.array_cache import Arrays, cached_arrays
+from volt.array_types import Ints
 from volt.errors import ConfigError, quoted
 from volt.text.normalizer import check_text
 from volt.text.patterns.automaton import Automaton, determinize, is_linear
@@ -154,7 +154,7 @@ def _compile_tables(splits: Sequence[Split]) -> Arrays:
 
     # In the joint table, the name of a row is the index of its first entry. In every automaton,
     # state 0 has no moves, so the first row of the joint table represents all of them.
-    tables = list[NDArray[np.int32]]()
+    tables = list[Ints]()
     first_rows = list[int]()
     offset = 0
     for automaton, split in zip(automata, splits, strict=True):

@@ -19,9 +19,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt.array_cache import Arrays, cached_arrays
+from volt.array_types import Bytes, Longs
 from volt.text.atoms import SPACE
 from volt.text.byte_alphabet import ALPHABET, to_characters
 from volt.text.normalizer import check_text
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from volt.kernels.regex_cutting import SplitTables, WordSpelling
 
-Bytes = NDArray[np.uint8]
-Longs = NDArray[np.int64]
 LINE_END = 0xFF
 _LINE_END = "\udcff"  # the character to which "surrogateescape" decodes LINE_END
 _SPACE = SPACE.encode()
