@@ -198,8 +198,8 @@ def report(path: Path) -> None:
                     if (name, other) == (system, size):
                         by_corpus[corpus] = values
                         total[corpus] += values
-                predicted = predictions[measure][system][str(size)]
-                print(f"  {system} {size:,}: {interval(by_corpus)}, predicted {predicted:+.1f}")
+                predicted = f"{predictions[measure][system][str(size)]:+.1f}".replace("-", "−")
+                print(f"  {system} {size:,}: {interval(by_corpus)}, predicted {predicted}")
                 for corpus, values in sorted(by_corpus.items()):
                     listed = ", ".join(f"{value:+.2f}" for value in values).replace("-", "−")
                     print(f"    {corpus}: {listed}")

@@ -339,6 +339,7 @@ def test_steps_say_where_their_text_comes_from(steps, text, spans):
 
 @pytest.mark.parametrize("name", STEPS)
 @given(st.lists(hostile_texts, min_size=1, max_size=4))
+@example(["\t ▁", ""])  # the end of a line is removed, and the last one is empty
 @settings(max_examples=examples(100), deadline=None)
 def test_spans_of_steps_are_ordered(name, lines):
     """`align` returns the normalised line, with spans inside the line that begin and end in order."""

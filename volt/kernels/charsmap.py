@@ -70,7 +70,7 @@ def normalize(
 
     data: lines of UTF-8, each followed by the byte `separator`;  out: at least as long
     sources: set to where the text starts in `data` that became each byte of `out`; extra spaces become
-        the end of their line. (0,) for none. Not set for the last line end without extra spaces
+        the end of their line. (0,) for none
     """
     n = len(data)
     p = to = line_out = unmatched = traced = start = 0  # out[traced:] comes from `start`
@@ -122,6 +122,8 @@ def normalize(
                 out[to] = data[p]
                 to += 1
             p += 1
+    if to >= 0:
+        _set_sources(sources, traced, to, start)
     return to
 
 

@@ -167,7 +167,7 @@ def line_replacement(rules: Rules, separator: int) -> Replace:
         n_written = -1
         while n_written < 0:
             out = np.empty(len(data) + n_spare, np.uint8)
-            sources = np.full(len(out) if is_traced else 0, len(data) - 1)
+            sources = np.zeros(len(out) if is_traced else 0, np.int64)
             n_written = run(text, out, sources)
             n_spare *= 4
         return out[:n_written].tobytes(), sources[:n_written]
