@@ -291,13 +291,15 @@ class CandidateOptions:
                 f"--tokens optimal and {excluded}: tokens are chosen anew, within words, for all "
                 "of the text; remove one"
             )
-        has_marker = self.marker != "none"
-        if self.marker is None:
-            has_marker = not counting.pre_tokenizer().keeps_spaces
-        if has_marker:
+        if self.marker not in (None, "none"):
             raise ConfigError(
-                "--tokens optimal needs words that contain their spaces, and no marker; add "
-                "--pretokenizer metaspace, or --level bytes, and remove --marker"
+                f"--tokens optimal and --marker {self.marker}: a unigram model has no markers; "
+                "remove --marker"
+            )
+        if self.marker is None and not counting.pre_tokenizer().keeps_spaces:
+            raise ConfigError(
+                "--tokens optimal needs words that contain their spaces; add --pretokenizer "
+                "metaspace, or --level bytes"
             )
 
     @property

@@ -392,3 +392,21 @@ def test_pairs_of_texts_and_small_sizes_show_the_evidence_for_translation(run):
     Path("words.tsv").write_text(counts * 9)
     shown = run("search words.tsv --word-counts --epochs 0.01 -o x.volt").stdout.decode()
     assert "translate" not in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    {
+        "": "needs words that contain their spaces; add --pretokenizer metaspace, or --level bytes",
+        "--marker suffix --level bytes": "--marker suffix: a unigram model has no markers",
+        "--level bytes --superwords 3": "--superwords: tokens are chosen anew",
+        "--pretokenizer metaspace --extend old.volt": "--extend",
+    }.items(),
+)
+def test_what_chosen_tokens_exclude(run, tmp_path, options, fault):
+    """--tokens optimal refuses options that it contradicts, and writes nothing."""
+    (tmp_path / "c.txt").write_text("low lower lowest\n" * 9)
+    volt.Vocabulary((("l", "o"),), (*"lowerst", "lo")).save("old.volt")
+    ended = run(f"search c.txt --tokens optimal -o new.volt {options}", status=2)
+    assert fault in ended.message
+    assert not (tmp_path / "new.volt").exists()
