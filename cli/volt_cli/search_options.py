@@ -270,7 +270,7 @@ class CandidateOptions:
     tokens: Annotated[
         Literal["bpe", "optimal"],
         option(
-            "WHICH",
+            "KIND",
             "bpe: the tokens of merges; optimal: as many, chosen for fewer pieces, in a unigram "
             "model.",
         ),
