@@ -95,7 +95,6 @@ def normalize(
             p = unmatched = p + 1
             line_out = to
             continue
-
         end = text = 0
         if kind & MARKS:
             end, text = _match_cluster(data, p, separator, rules)
@@ -122,8 +121,7 @@ def normalize(
                 out[to] = data[p]
                 to += 1
             p += 1
-    if to >= 0:
-        _set_sources(sources, traced, to, start)
+    _set_sources(sources, traced, to, start)
     return to
 
 
@@ -276,7 +274,7 @@ def _put_replacement(
 
 @inlined
 def _set_sources(sources: LongArray, first: int, after: int, start: int) -> None:
-    if len(sources) > 0:
+    if len(sources) > 0 and after >= 0:
         sources[first:after] = start
 
 
