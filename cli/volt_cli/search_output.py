@@ -319,6 +319,10 @@ def report_searches(
     for name, result in results.items():
         n_words = f"{result.candidates.counts.total:,}"
         why = name_options(result.pick.why)
+        if result.merged:
+            why += (
+                f"; {1 - result.best.n_pieces / result.merged.n_pieces:.1%} fewer pieces than BPE"
+            )
         if joined[name]:
             best, saved = best_of(joined[name])
             why += f"; {best.superwords:,} superwords, {saved:.1%} fewer pieces"

@@ -174,6 +174,15 @@ def test_tokens_spelled_like_special_tokens_are_not_chosen():
     assert len(set(chosen.vocabulary.pieces)) == len(chosen.vocabulary.pieces)
 
 
+def test_a_user_token_of_one_character_is_a_reserved_atom():
+    """A user token that was counted as text is not a token, but its pieces count, as they do for BPE."""
+    counts = {"abc": 20, "abd": 9, "bcd": 8, "cab": 7}
+    result, chosen = choose(counts, 7, special=volt.SpecialTokens(user=("a",)))
+    assert "a" not in chosen.vocabulary.tokens
+    assert chosen.best.n_pieces == count(counts, {*"abcd", *chosen.vocabulary.tokens})
+    assert chosen.best.n_pieces < result.best.n_pieces
+
+
 def test_multiples_hold_and_left_out_characters_end_tokens():
     """The ids are a multiple of the requested number; no token contains a character beyond the coverage."""
     counts = volt.count_words(texts=[*LINES, "q"], pretokenizer="metaspace")

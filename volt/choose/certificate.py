@@ -369,7 +369,8 @@ class Relaxation:
         self.best = 0
         self._other_saving = least_saving - 1
         edges_before = lattice.first_edges[lattice.ends]
-        splits = np.searchsorted(edges_before, np.linspace(0, n_edges, n_parts + 1)[1:-1])
+        shares = np.linspace(0, n_edges, n_parts + 1)[1:-1]
+        splits = np.searchsorted(edges_before, shares)
         self._limits = [0, *splits.tolist(), len(lattice.ends)]
         room = int(np.diff(lattice.ends, prepend=0).max(initial=0)) + 1
         self._room = np.zeros((n_parts, room))
@@ -484,7 +485,8 @@ class Relaxation:
         total = float(lattice.counts @ sizes.astype(float)) + longest * self._weights.sum()
         if total > _MOST_TOTAL:
             raise CorpusError("the counts are too high for a bound; scale them down")
-        unit = 1 << min(_MOST_BITS, int(_MOST_TOTAL / max(total, 1)).bit_length() - 1)
+        n_bits = int(_MOST_TOTAL / max(total, 1)).bit_length() - 1
+        unit = 1 << min(_MOST_BITS, n_bits)
         numbers = (self._cap(multipliers) * unit).astype(np.int64)
 
         def add_up(part: int, first: int, last: int) -> tuple[int, Longs]:

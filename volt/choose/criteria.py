@@ -58,7 +58,8 @@ def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> floa
     lengths: (n_tokens,) int64, characters
     """
     p = probs(counts)
-    return float(-(p @ np.log(p)) / mean_length(counts, lengths, length=length))
+    per_piece = -(p @ np.log(p))
+    return float(per_piece / mean_length(counts, lengths, length=length))
 
 
 def muv(entropies: Floats, sizes: Longs) -> Floats:
@@ -93,7 +94,8 @@ def f95(counts: Numbers) -> float:
     >>> f95(np.arange(1, 101))
     6.0
     """
-    if len(counts) == 0 or not (np.isfinite(counts) & (counts >= 0)).all():
+    is_count = np.isfinite(counts) & (counts >= 0)
+    if len(counts) == 0 or not is_count.all():
         raise CriterionError(
             "a count is negative or not finite, or there are no counts; give counts of a vocabulary"
         )

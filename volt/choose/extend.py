@@ -135,7 +135,8 @@ def _find_unknown_codes(atoms: Words) -> list[int]:
     An unknown character with the code c is stored as the symbol −1 − c.
     """
     is_unknown = atoms.symbols < 0
-    counts = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[is_unknown]
+    sizes = np.diff(atoms.ends, prepend=0)
+    counts = np.repeat(atoms.counts, sizes)[is_unknown]
     codes, code_indices = np.unique(-1 - atoms.symbols[is_unknown], return_inverse=True)
     code_counts = np.bincount(code_indices, counts.astype(float), len(codes))
     by_count = codes[np.lexsort((codes, -code_counts))]
@@ -240,8 +241,10 @@ def _ranked_pairs(
     """
     from volt.kernels.bpe_tables import pairs_met
 
-    tables = MergeTables.of(replace(vocabulary, merges=tuple(merges), counts=(), order=()))
-    renumbered = np.array([number_of.get(token, -1) for token in tables.tokens], np.int32)
+    merged = replace(vocabulary, merges=tuple(merges), counts=(), order=())
+    tables = MergeTables.of(merged)
+    numbers = [number_of.get(token, -1) for token in tables.tokens]
+    renumbered = np.array(numbers, np.int32)
     lefts, rights, ranks = pairs_met(tables.merges)
     pairs = parts.copy()
     pairs[ranks] = np.stack([renumbered[lefts], renumbered[rights]], axis=1)

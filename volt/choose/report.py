@@ -143,13 +143,12 @@ def as_text(
     from rich.console import Group
 
     lines: list[RenderableType] = []
-    labels = ("answer", "lengths", "how sure", "next")
-    for label, text in zip(labels, result.answer, strict=True):
+    labels = ("answer", "tokens", "lengths", "how sure", "next")
+    answer, *others = result.answer
+    for label, text in zip(labels, (answer, result.saving, *others), strict=True):
         if text:
             parts = re.split(" (?!%)", reword(text))  # a number stays with its %
             lines.append(LabelledText(f"{label:10}", parts))
-    if result.saving:
-        lines.append(LabelledText("tokens    ", result.saving.split(" ")))
     lines += [LabelledText(f"{label:10}", parts) for label, parts in advice]
     lines += [*warning_lines(map(reword, result.warnings)), ""]
     lines += [*_sizes_table(result, full=full), ""]

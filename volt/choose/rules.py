@@ -223,7 +223,8 @@ class ExactCurve:
         parts = self.candidates.parts
         extends = self.candidates.extends
         # Pairs overlap in "aaa", so a merge of a token with itself may be rarer than later ones.
-        is_rare = (self.candidates.gains() < least) & (parts[:, 0] != parts[:, 1])
+        is_rare = self.candidates.gains() < least
+        is_rare &= parts[:, 0] != parts[:, 1]
         if extends:
             is_rare[: len(extends.vocabulary.merges)] = False  # every size has these merges
         if is_rare.any():

@@ -382,7 +382,8 @@ class SearchResult:
         """Tell whether the text has several sources, or many letters of a second script."""
         counts = self.candidates.counts
         scripts = count_scripts(counts)
-        return len(counts.sources) > 1 or max(scripts.values(), default=0) < 0.8 * scripts.total()
+        has_second_script = max(scripts.values(), default=0) < 0.8 * scripts.total()
+        return len(counts.sources) > 1 or has_second_script
 
     @property
     def _exceeds_joined(self) -> bool:
@@ -573,7 +574,8 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary) -> list[tuple[st
     if long_words.height:
         table = long_words
     words = table.sort("count", "word", descending=[True, False])["word"]
-    ranks = [number * (len(words) - 1) // (N_SAMPLES - 1) for number in range(N_SAMPLES)]
+    last = len(words) - 1
+    ranks = [number * last // (N_SAMPLES - 1) for number in range(N_SAMPLES)]
     samples = list(dict.fromkeys(words[ranks]))
     pieces = map(list, Encoder(vocabulary).encode_words(samples))
     return list(zip(samples, pieces, strict=True))

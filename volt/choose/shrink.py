@@ -228,7 +228,8 @@ class DroppedPieces(DroppedTokens):
         self.split_into = [(-1, -1)] * n_tokens  # not used
         self.parts = [set() for _ in range(n_tokens)]
         self.n_needing = [0] * n_tokens
-        self.scores: list[float] = [*tables.trie.scores.tolist(), float(tables.trie.unknown)]
+        self.scores: list[float] = tables.trie.scores.tolist()
+        self.scores.append(float(tables.trie.unknown))
         self.token_of = {text: token for token, text in enumerate(self.tokens)}
 
         characters = set("".join(counts.words))
@@ -369,7 +370,8 @@ def shrink(
     origin = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
     provenance = {**vocabulary.provenance, "shrunk_from": origin}
     smaller = replace(exact.vocabulary(), provenance=provenance)
-    new_ids = np.array([smaller.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
+    ids = [smaller.ids.get(piece, -1) for piece in vocabulary.pieces]
+    new_ids = np.array(ids, np.int64)
     return Shrunk(smaller, new_ids, n_pieces_before, exact.n_pieces, exact.n_unknown)
 
 

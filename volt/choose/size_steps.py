@@ -50,7 +50,8 @@ def default_sizes(candidates: Candidates) -> list[int]:
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     round_numbers = (digit * 10**power for power, digit in product(range(20), (1, 2, 5)))
     spacing = next(number for number in round_numbers if high - low <= MOST * number)
-    return [size for size in range(spacing, high + 1, spacing) if size >= low] or [high]
+    sizes = range(spacing, high + 1, spacing)
+    return [size for size in sizes if size >= low] or [high]
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:

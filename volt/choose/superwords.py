@@ -596,5 +596,8 @@ def _join_trajectories(
     after = np.concatenate([first.after[is_first], token_counts[moved], second.after])
     order = np.lexsort((merges, tokens))  # stable
     return Trajectory(
-        tokens[order].astype(np.int32), merges[order].astype(np.int32), before[order], after[order]
+        tokens=tokens[order].astype(np.int32),
+        merges=merges[order].astype(np.int32),
+        before=before[order],
+        after=after[order],
     )

@@ -18,14 +18,15 @@ the longer piece before it, and so on, as in sentencepiece and `tokenizers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import compress
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
+from volt.array_types import Flags, Ints, Longs
 from volt.choose.certificate import LONGEST, build_lattice
 from volt.choose.search import SearchResult
 from volt.choose.size_steps import SearchParameters, SizeStep, checked_parameters, size_steps
@@ -35,15 +36,15 @@ from volt.errors import CandidateError
 from volt.kernels.arrays import Words
 from volt.kernels.token_values import Room, find_best, find_cheapest, rate_words
 from volt.learn.bpe import split_into_atoms
-from volt.learn.candidates import Candidates, Extended, Ints, Longs, Trajectory
+from volt.learn.candidates import Candidates, Extended, Trajectory
 from volt.text.atoms import atom_text, token_lengths
+from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.kernels.piece_bound import WordLattice
 
 Report = Callable[[int], object]
-Flags = NDArray[np.bool_]
 Find = Callable[[Longs, Flags, Flags], int]  # see find_best and find_cheapest
 
 MOST_FAILURES = 100  # exchanges in a row that save nothing, before a pass ends
@@ -77,45 +78,47 @@ def choose_tokens(
     parameters = checked_parameters(parameters)
     report = arguments.function(report, "report")
     candidates = result.candidates
-    check_origin(candidates)
+    _check_origin(candidates)
     merged = result.vocabulary
-    words = Words(*split_into_atoms(candidates.counts, "none", candidates.coverage))
-    gains = candidates.gains()[: candidates.merges_at(result.best.size)]
-    least_count = 1 + int(gains[-1:].sum()) // 2
-    lattice = build_lattice(cut_long_words(words), 1, least_count=least_count)
-    texts = list_texts(lattice, words.symbols)
-
-    number_of = {text: number for number, text in enumerate(texts)}
     reserved = set(merged.pieces) - set(merged.tokens)
-    choice = TokenChoice(
-        lattice,
-        [number_of[token] for token in merged.tokens if token in number_of],
-        excluded=[number_of[piece] for piece in reserved if piece in number_of],
-    )
-    n_atoms = len(set(candidates.tokens[: candidates.n_atoms]) - reserved)
-    choice.fill(merged.size - n_atoms)
-    choice.exchange(MOST_FAILURES, report)
+    atoms = candidates.tokens[: candidates.n_atoms]
+    first = dict.fromkeys(token for token in merged.tokens if len(token) > 1)
 
-    tokens = list(merged.tokens[:n_atoms])
-    for token in np.flatnonzero(choice.is_chosen):
-        tokens.append(texts[token])
+    words = Words(*split_into_atoms(candidates.counts, "none", candidates.coverage))
+    n_merges = candidates.merges_at(result.best.size)
+    last_gain = int(candidates.gains()[:n_merges][-1:].sum())  # 0 without merges
+    least_count = 1 + last_gain // 2
+    chosen = _exchange_tokens(first, reserved, words, least_count, report)
+    counts = _count_tokens((*atoms, *chosen), words)
+    if counts.sum() > result.best.n_pieces:  # because long words were cut for the choice
+        chosen = [*first]
+        counts = _count_tokens((*atoms, *chosen), words)
+    tokens = (*atoms, *chosen)
+
     signature = result.signature.replace("|merges:", "|tokens:optimal|merges:")
-    vocabulary = _build_model(merged, tokens, words, signature)
-    if (
-        sum(vocabulary.counts) > result.best.n_pieces
-    ):  # in long words, which were cut for the choice
-        vocabulary = _build_model(merged, merged.tokens, words, signature)
-    best = _measure(candidates, vocabulary, parameters)
+    count_of = {}
+    for token, count in zip(tokens, counts.tolist(), strict=True):
+        if token not in reserved:
+            count_of[token] = count
+    vocabulary = replace(
+        merged,
+        merges=(),
+        tokens=tuple(count_of),
+        counts=tuple(count_of.values()),
+        scores=(-1.0,) * len(count_of),
+        fuse_unk=True,  # as in sentencepiece and tokenizers
+        provenance={**merged.provenance, "signature": signature},
+    )
     return replace(
         result,
-        best=best,
+        best=_measure(candidates, vocabulary, tokens, counts, parameters),
         merged=result.best,
         vocabulary=vocabulary,
         signature=signature,
     )
 
 
-def check_origin(candidates: Candidates) -> None:
+def _check_origin(candidates: Candidates) -> None:
     """Raise CandidateError if tokens cannot be chosen in place of these candidates."""
     if candidates.marker != "none":
         message = (
@@ -130,15 +133,44 @@ def check_origin(candidates: Candidates) -> None:
         )
 
 
-def cut_long_words(words: Words) -> Words:
+def _exchange_tokens(
+    first: Collection[str],
+    reserved: Collection[str],
+    words: Words,
+    least_count: int,
+    report: Report | None,
+) -> list[str]:
+    """Return as many tokens as given, that cut the words into fewer pieces.
+
+    first: the tokens to start with
+    reserved: strings that may not be tokens
+    words: as codes of atoms
+    least_count: how often tokens must occur
+    """
+    lattice = build_lattice(_cut_long_words(words), 1, least_count=least_count)
+    texts = list_texts(lattice, words.symbols)
+    is_first = np.array([text in first for text in texts], bool)
+    is_reserved = np.array([text in reserved for text in texts], bool)
+    choice = TokenChoice(
+        lattice,
+        np.flatnonzero(is_first),
+        excluded=np.flatnonzero(is_reserved),
+    )
+    choice.fill(len(first))
+    choice.exchange(MOST_FAILURES, report)
+    return list(compress(texts, choice.is_chosen))
+
+
+def _cut_long_words(words: Words) -> Words:
     """Cut words of more than LONGEST symbols into parts of this length, which a lattice can hold."""
     sizes = np.diff(words.ends, prepend=0)
     starts = np.repeat(words.ends - sizes, sizes)
     places = np.arange(len(words.symbols)) - starts
     is_last = places % LONGEST == LONGEST - 1
     is_last[words.ends - 1] = True
+    ends = np.flatnonzero(is_last) + 1
     counts = np.repeat(words.counts, sizes)
-    return Words(words.symbols, np.flatnonzero(is_last) + 1, counts[is_last])
+    return Words(words.symbols, ends, counts[is_last])
 
 
 def list_texts(lattice: WordLattice, symbols: Longs) -> list[str]:
@@ -160,7 +192,7 @@ class TokenChoice:
     """Chosen tokens, the pieces of all words with them, and the value of each token.
 
     lattice: of the words; its candidates have the numbers 0 … n_candidates − 1
-    chosen, excluded: candidates that are chosen first, and that are never chosen
+    chosen, excluded: the candidates that are chosen first, and those that are never chosen
     is_chosen: (n_candidates,)
     values: (n_candidates,) int64, see volt.kernels.token_values
     n_pieces: of all words
@@ -169,9 +201,9 @@ class TokenChoice:
     def __init__(
         self,
         lattice: WordLattice,
-        chosen: Sequence[int] | NDArray[Any],
+        chosen: Longs,
         *,
-        excluded: Sequence[int] = (),
+        excluded: Longs | None = None,
     ) -> None:
         n_candidates = int(lattice.tokens.max(initial=-1)) + 1
         n_words = len(lattice.ends)
@@ -180,21 +212,20 @@ class TokenChoice:
         self.is_chosen = np.zeros(n_candidates, bool)
         self.is_chosen[chosen] = True
         self.values = np.zeros(n_candidates, np.int64)
-        self.values[list(excluded)] = _NEVER
+        if excluded is not None:
+            self.values[excluded] = _NEVER
         room = int(sizes.max(initial=0)) + 1
-        self._room = Room(*np.zeros((4, room), np.int64))
-        self._words, self._word_ends = list_words(lattice, n_candidates)
+        self._room = Room(
+            before=np.zeros(room, np.int64),
+            after=np.zeros(room, np.int64),
+            without=np.zeros(room, np.int64),
+            path=np.zeros(room, np.int64),
+        )
+        self._words, self._word_ends = _list_words(lattice, n_candidates)
         self.n_pieces = self._rate(np.arange(n_words, dtype=np.int32), 1)
 
     def _rate(self, words: Ints, sign: int) -> int:
-        n_pieces = rate_words(
-            self.lattice,
-            words,
-            self.is_chosen,
-            sign,
-            self._room,
-            self.values,
-        )
+        n_pieces = rate_words(self.lattice, words, self.is_chosen, sign, self._room, self.values)
         return sign * n_pieces
 
     def toggle(self, token: int) -> None:
@@ -229,36 +260,35 @@ class TokenChoice:
         while n_exchanges > n_before:
             n_before = n_exchanges
             for find_first, find_second in passes:
-                is_tried = np.zeros(len(self.values), bool)
-                n_failures = 0
-                while n_failures < most_failures:
-                    first = find_first(
-                        self.values,
-                        self.is_chosen,
-                        is_tried,
-                    )
-                    if first < 0:
-                        break
-                    if self._try_exchange(first, find_second):
-                        n_exchanges += 1
-                        n_failures = 0
-                        if report:
-                            report(n_exchanges)
-                    else:
-                        n_failures += 1
-                        is_tried[first] = True
+                for _ in self._exchange_each(find_first, find_second, most_failures):
+                    n_exchanges += 1
+                    if report:
+                        report(n_exchanges)
         return n_exchanges
+
+    def _exchange_each(
+        self, find_first: Find, find_second: Find, most_failures: int
+    ) -> Iterator[None]:
+        """Make one pass. Yield after each exchange that saves pieces."""
+        is_tried = np.zeros(len(self.values), bool)
+        n_failures = 0
+        while n_failures < most_failures:
+            first = find_first(self.values, self.is_chosen, is_tried)
+            if first < 0:
+                break
+            if self._try_exchange(first, find_second):
+                n_failures = 0
+                yield
+            else:
+                n_failures += 1
+                is_tried[first] = True
 
     def _try_exchange(self, first: int, find_second: Find) -> bool:
         """Toggle a token and the best other one, if that saves pieces. Return whether it does."""
         n_pieces = self.n_pieces
         self.toggle(first)
-        nothing = np.zeros(len(self.values), bool)
-        second = find_second(
-            self.values,
-            self.is_chosen,
-            nothing,
-        )
+        nothing_tried = np.zeros(len(self.values), bool)
+        second = find_second(self.values, self.is_chosen, nothing_tried)
         self.toggle(second)
         saves = self.n_pieces < n_pieces
         if not saves:
@@ -267,7 +297,7 @@ class TokenChoice:
         return saves
 
 
-def list_words(lattice: WordLattice, n_candidates: int) -> tuple[Ints, Longs]:
+def _list_words(lattice: WordLattice, n_candidates: int) -> tuple[Ints, Longs]:
     """Return the words that contain each candidate, and where each candidate's words end."""
     order = np.argsort(lattice.tokens, kind="stable")
     tokens = lattice.tokens[order]
@@ -280,53 +310,49 @@ def list_words(lattice: WordLattice, n_candidates: int) -> tuple[Ints, Longs]:
     return words[is_new], ends
 
 
-def _build_model(
-    merged: Vocabulary, tokens: Sequence[str], words: Words, signature: str
-) -> Vocabulary:
-    """Return the model that cuts words into the fewest of these tokens, with the count of each.
+def _count_tokens(tokens: Sequence[str], words: Words) -> Longs:
+    """Return how often each token occurs in words that are cut into the fewest of them.
 
-    merged: gives all other settings
     words: of the corpus, as codes of atoms
     """
-    model = replace(
-        merged,
-        merges=(),
-        tokens=tuple(tokens),
-        counts=(),
+    model = Vocabulary(
+        (),
+        tuple(tokens),
+        marker="none",
+        special=SpecialTokens(unk=None, bos=None, eos=None, pad=None),
         scores=(-1.0,) * len(tokens),
-        fuse_unk=True,  # as in sentencepiece and tokenizers
-        provenance={**merged.provenance, "signature": signature},
     )
-    text = "".join(map(atom_text, words.symbols.tolist()))
     tables = ScoreTables.of(model)
+    text = "".join(map(atom_text, words.symbols.tolist()))
     symbols, ends = tables.segment(text, np.diff(words.ends, prepend=0))
     segmented = Words(symbols, ends, words.counts)
     counts = count_symbols(segmented, len(tables.tokens))
-    count_of = dict(zip(tables.tokens, counts.tolist(), strict=True))
-    return replace(model, counts=tuple(count_of[token] for token in tokens))
+    number_of = {token: number for number, token in enumerate(tables.tokens)}
+    return counts[[number_of[token] for token in tokens]]
 
 
 def _measure(
-    candidates: Candidates, vocabulary: Vocabulary, parameters: SearchParameters
+    candidates: Candidates,
+    vocabulary: Vocabulary,
+    tokens: tuple[str, ...],
+    counts: Longs,
+    parameters: SearchParameters,
 ) -> SizeStep:
-    """Return the measures of a vocabulary with all atoms of the candidates, which keeps all tokens."""
-    n_tokens = vocabulary.size
-    is_kept = np.ones(n_tokens, bool)
+    """Return the measures of tokens, of which the vocabulary has all that are not reserved.
+
+    tokens: the candidates' atoms, then others;  counts: of each, (n_tokens,)
+    """
+    is_kept = np.ones(len(tokens), bool)
     numbers = np.zeros(0, np.int32)
-    counts = np.zeros(0, np.int64)
+    no_counts = np.zeros(0, np.int64)
     measured = replace(
         candidates,
-        tokens=vocabulary.tokens,
-        lengths=token_lengths(vocabulary.tokens, marker="none"),
+        tokens=tokens,
+        lengths=token_lengths(tokens, marker="none"),
         parts=numbers.reshape(0, 2),
         results=numbers,
-        trajectory=Trajectory(numbers, numbers, counts, counts),
-        extends=Extended(vocabulary, is_kept, np.array(vocabulary.counts)),
+        trajectory=Trajectory(numbers, numbers, no_counts, no_counts),
+        extends=Extended(vocabulary, is_kept, counts),
     )
-    [step] = size_steps(
-        measured,
-        [n_tokens],
-        parameters=parameters,
-        kept=is_kept,
-    )
+    [step] = size_steps(measured, [len(tokens)], parameters=parameters, kept=is_kept)
     return step

@@ -96,8 +96,10 @@ class TransportProblem:
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
         support = with_entries(cost, np.ones(cost.nnz))
-        rows = (row_mass > 0) & (support @ (column_mass > 0).astype(float) > 0)
-        columns = (column_mass > 0) & (support.T @ (row_mass > 0).astype(float) > 0)
+        has_row_mass = row_mass > 0
+        has_column_mass = column_mass > 0
+        rows = has_row_mass & (support @ has_column_mass.astype(float) > 0)
+        columns = has_column_mass & (support.T @ has_row_mass.astype(float) > 0)
         require(
             rows.any(),
             "no stored cost joins a row and a column of positive mass; extend the support.",

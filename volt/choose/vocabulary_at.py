@@ -109,7 +109,8 @@ def recount_split_tokens(candidates: Candidates, kept: Flags) -> Longs:
         return counts
 
     results, first_merges = np.unique(candidates.results, return_index=True)
-    parts_of = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
+    parts = candidates.parts[first_merges].tolist()
+    parts_of = dict(zip(results.tolist(), parts, strict=True))
     # A part is shorter than its token, so a token receives all its counts before it is split.
     split_tokens.sort(key=lambda token: -len(candidates.tokens[token]))
     for token in split_tokens:
