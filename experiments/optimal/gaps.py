@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.lm.data import prepared
+from experiments.optimal.pieces import parse_arguments
 from experiments.optimal.vocabularies import PRETOKENIZER, count_pieces
 from volt.choose.certificate import certify
 from volt.choose.search import search
@@ -28,9 +29,10 @@ from volt.trial.texts import Texts
 FILE = Path(__file__).parent / "gaps.jsonl"
 CORPORA = ("multi30k-de", "bible-uk", "ted-ka", "ted-fi")
 SIZES = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+MOST_SWEEPS = 200  # of the bound
 
 
-def measure(texts: Texts, size: int, max_sweeps: int) -> dict[str, Any] | None:
+def measure(texts: Texts, size: int) -> dict[str, Any] | None:
     """Return the pieces of both vocabularies; None if the text does not give so many tokens."""
     counts = count_words([str(texts.path("train"))], pretokenizer=PRETOKENIZER)
     candidates = learn_bpe(counts, size)
@@ -40,7 +42,7 @@ def measure(texts: Texts, size: int, max_sweeps: int) -> dict[str, Any] | None:
     result = search(candidates, sizes=[size], select=size)
     chosen = choose_tokens(result)
     seconds = time.process_time() - began
-    certificate = certify(chosen.vocabulary, counts, max_sweeps=max_sweeps)
+    certificate = certify(chosen.vocabulary, counts, max_sweeps=MOST_SWEEPS)
     lines = [line for name in ("dev", "test") for line in texts.path(name).read_text().splitlines()]
     return {
         "tokens": chosen.best.size,
@@ -63,10 +65,10 @@ def run(given: argparse.Namespace) -> None:
         for size in given.sizes:
             for corpus in given.corpora:
                 texts = prepared(given.data, corpus, given.work)
-                key = f"{corpus}|text:{texts.fingerprint}|size:{size}|sweeps:{given.sweeps}"
+                key = f"{corpus}|text:{texts.fingerprint}|size:{size}|sweeps:{MOST_SWEEPS}"
                 if key in results:
                     continue
-                row = measure(texts, size, given.sweeps)
+                row = measure(texts, size)
                 if row is None:
                     print(f"{corpus}: gives fewer than {size:,} tokens", flush=True)
                     continue
@@ -93,20 +95,7 @@ def report() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="choose tokens, and count pieces")
-    running.add_argument("--data", type=Path, required=True, help="holds multi30k, ted and bible")
-    running.add_argument(
-        "--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus"
-    )
-    running.add_argument("--corpora", nargs="+", default=CORPORA)
-    running.add_argument("--sizes", nargs="+", type=int, default=SIZES)
-    running.add_argument("--sweeps", type=int, default=200, help="of the bound, at most")
-    commands.add_parser("report", help="print the table")
-    given = parser.parse_args()
+    given = parse_arguments(__doc__, CORPORA, SIZES)
     if given.command == "run":
         run(given)
     else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,12 @@ def report() -> None:
         print("|", " | ".join(cells), "|")
 
 
-def main() -> None:
+def parse_arguments(
+    description: str | None, corpora: Sequence[str], sizes: Sequence[int]
+) -> argparse.Namespace:
+    """Return the arguments of `run` and `report`. corpora, sizes: the defaults of `run`"""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="find vocabularies, and count their pieces")
@@ -120,10 +124,14 @@ def main() -> None:
     running.add_argument(
         "--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus"
     )
-    running.add_argument("--corpora", nargs="+", default=CORPORA)
-    running.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    running.add_argument("--corpora", nargs="+", default=corpora)
+    running.add_argument("--sizes", nargs="+", type=int, default=sizes)
     commands.add_parser("report", help="print the table")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = parse_arguments(__doc__, CORPORA, SIZES)
     if given.command == "run":
         run(given)
     else:
